@@ -1,0 +1,182 @@
+# Needs only GNU make, Python >= 3.11 and a package index. `make help` lists the targets.
+#
+#   VENV=path      another virtual environment (default .venv)
+#   PYTHON=python  the interpreter that environments are made with (default python3)
+
+VENV ?= .venv
+PYTHON ?= python3
+# The generator and the oldest supported gRPC have wheels up to Python 3.12 only.
+PROTO_PYTHON ?= $(PYTHON)
+COMPAT_PYTHON ?= $(PYTHON)
+
+BIN := $(VENV)/bin
+PROTO_VENV := .proto-venv
+LOCK_VENV := .lock-venv
+COMPAT := .compat
+LOCK := requirements-dev.lock
+BASELINE := proto/baseline/backhaul_v1.binpb
+PROTOS = $(sort $(wildcard proto/backhaul_proto/v1/*.proto))
+
+# Code from this release runs on protobuf 4.25 up to the newest; later generators shut old runtimes out.
+PROTO_TOOLS := grpcio-tools==1.62.3 googleapis-common-protos==1.63.2 "setuptools<81"
+# The lower bounds of pyproject.toml.
+OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.3 \
+	"protobuf==4.25.*" googleapis-common-protos==1.62.0 "numpy==2.0.*" "scipy==1.13.*" \
+	opt_einsum==3.4.0 "typer==0.16.*" "rich==13.*" "pydantic-settings==2.3.*" \
+	"python-json-logger==3.1.*"
+
+# Twice quiet: errors only.
+PIP := -m pip --disable-pip-version-check -qq
+# $(call or_mend,COMMAND): what to say when the command before it fails.
+or_mend = || { echo >&2; echo "make $@ failed. To mend it: $(1)" >&2; exit 1; }
+
+SHELL := /bin/sh
+.SHELLFLAGS := -eu -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help setup demo test test-gpu lint format types imports docs bench ops ops-check \
+	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# ---------------------------------------------------------------- environments
+# Stamps make a second call quick; a changed pyproject.toml or lock installs again.
+
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "backhaul needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)." >&2; \
+		echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+		echo "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.stamp-server: pyproject.toml $(LOCK) | $(VENV)/.stamp-venv
+	@echo "installing backhaul[server] into $(VENV)"
+	@$(BIN)/python $(PIP) install -c $(LOCK) -e '.[server]'
+	@touch $@
+
+$(VENV)/.stamp-dev: pyproject.toml $(LOCK) | $(VENV)/.stamp-venv
+	@echo "installing backhaul[dev] into $(VENV)"
+	@$(BIN)/python $(PIP) install -c $(LOCK) -e '.[dev]'
+	@touch $@ $(VENV)/.stamp-server
+
+$(PROTO_VENV)/.stamp: Makefile
+	@$(PROTO_PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { \
+		echo "The protocol's generator has no wheels for $$($(PROTO_PYTHON) -V 2>&1)." >&2; \
+		echo "Use 3.11 or 3.12: make $(MAKECMDGOALS) PROTO_PYTHON=python3.12" >&2; exit 1; }
+	@echo "making $(PROTO_VENV)"
+	@$(PROTO_PYTHON) -m venv --clear $(PROTO_VENV)
+	@$(PROTO_VENV)/bin/python $(PIP) install $(PROTO_TOOLS)
+	@touch $@
+
+$(LOCK_VENV)/.stamp:
+	@$(PYTHON) -m venv --clear $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python $(PIP) install uv
+	@touch $@
+
+setup: $(VENV)/.stamp-dev ## the development environment (other targets make it as they need it)
+
+# ---------------------------------------------------------------- run it
+demo: $(VENV)/.stamp-server ## a server, a client, a gradient and a Hessian-vector product (INSTANCE=path)
+	@$(BIN)/python -m backhaul demo $(if $(INSTANCE),--instance '$(INSTANCE)')
+
+test: $(VENV)/.stamp-dev ## the fast tests (PYTEST_ARGS='-k chain -x')
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest --lf -x)
+
+test-gpu: $(VENV)/.stamp-dev ## the tests that need an accelerator
+	@$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest -m gpu --lf -x)
+
+bench: $(VENV)/.stamp-server ## the benchmarks (BENCH_ARGS)
+	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+# ---------------------------------------------------------------- checks
+lint: $(VENV)/.stamp-dev ## format and lint, checked
+	@$(BIN)/ruff format --check . $(call or_mend,make format)
+	@$(BIN)/ruff check . $(call or_mend,make format (what is left after it: by hand))
+
+format: $(VENV)/.stamp-dev ## format, and lint with every safe fix
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check .
+
+types: $(VENV)/.stamp-dev ## mypy, strict
+	@$(BIN)/mypy $(call or_mend,correct the types named above and run make types)
+
+imports: $(VENV)/.stamp-dev ## who may import whom
+	@$(BIN)/lint-imports --no-logo \
+		$(call or_mend,move the import named above; the rules are in pyproject.toml under tool.importlinter)
+
+docs: $(VENV)/.stamp-dev ## every example in the docs and docstrings, run
+	@$(BIN)/python -m pytest -m 'not gpu' --doctest-glob='*.md' --doctest-modules \
+		--ignore-glob='*_pb2*' \
+		README.md docs client/backhaul server/backhaul_server proto/backhaul_proto \
+		$(call or_mend,correct the example named above and run make docs)
+
+ops: $(VENV)/.stamp-dev ## write what follows from the op catalog
+	@$(BIN)/python tools/gen_ops.py
+
+ops-check: $(VENV)/.stamp-dev ## is what follows from the op catalog current?
+	@$(BIN)/python tools/gen_ops.py --check $(call or_mend,make ops)
+
+# ---------------------------------------------------------------- protocol
+# $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.
+protoc = test -n "$(PROTOS)" || { echo "no .proto file in proto/backhaul_proto/v1" >&2; exit 1; }; \
+	common=$$($(PROTO_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	$(PROTO_VENV)/bin/python -m grpc_tools.protoc -I proto -I "$$common" $(1) $(PROTOS)
+
+proto: $(PROTO_VENV)/.stamp ## generate the code of proto/backhaul_proto/v1/*.proto
+	@$(call protoc,--python_out=proto --pyi_out=proto --grpc_python_out=proto)
+
+proto-check: $(PROTO_VENV)/.stamp ## is the generated code current, and the protocol compatible?
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	$(call protoc,--python_out=$$fresh --pyi_out=$$fresh --grpc_python_out=$$fresh \
+		--include_imports --descriptor_set_out=$$fresh/now.binpb); \
+	mkdir "$$fresh/committed"; \
+	find proto/backhaul_proto/v1 -name '*_pb2*.py*' -not -path '*/__pycache__/*' \
+		-exec cp {} "$$fresh/committed" ';'; \
+	diff -ru "$$fresh/committed" "$$fresh/backhaul_proto/v1" $(call or_mend,make proto); \
+	test -f $(BASELINE) $(call or_mend,make proto-baseline); \
+	$(PROTO_VENV)/bin/python tools/proto_breaking.py $(BASELINE) "$$fresh/now.binpb" \
+		$(call or_mend,keep what is named above as it was$(comma) and add a new field beside it)
+
+comma := ,
+
+proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for the check above and buf
+	@mkdir -p $(dir $(BASELINE))
+	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
+
+# ---------------------------------------------------------------- the oldest and the newest gRPC
+# The built wheel, not the tree: so this tells too whether what is shipped is whole.
+compat: compat-oldest compat-newest ## contract tests on the oldest and the newest gRPC and protobuf
+
+compat_run = rm -rf $(COMPAT)/$(1); \
+	$(COMPAT_PYTHON) -m venv $(COMPAT)/$(1); \
+	$(COMPAT)/$(1)/bin/python $(PIP) wheel --no-deps --wheel-dir $(COMPAT)/$(1)/dist .; \
+	$(COMPAT)/$(1)/bin/python $(PIP) install "$$(ls $(COMPAT)/$(1)/dist/*.whl)[server]" pytest hypothesis $(2); \
+	$(COMPAT)/$(1)/bin/python -m pip list 2>/dev/null | grep -Ei "^(grpcio|protobuf|numpy|scipy|typer) "; \
+	$(COMPAT)/$(1)/bin/python -m pytest tests/contract $(PYTEST_ARGS) \
+		|| { echo >&2; echo "make $@ failed. To see it again: $(COMPAT)/$(1)/bin/python -m pytest tests/contract --lf -x" >&2; exit 1; }
+
+compat-oldest:
+	@$(COMPAT_PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { \
+		echo "The oldest supported gRPC has no wheels for $$($(COMPAT_PYTHON) -V 2>&1)." >&2; \
+		echo "Use 3.11 or 3.12: make $(MAKECMDGOALS) COMPAT_PYTHON=python3.12" >&2; exit 1; }
+	@$(call compat_run,oldest,$(OLDEST))
+
+compat-newest:
+	@$(call compat_run,newest,)
+
+# ---------------------------------------------------------------- upkeep
+lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
+	@$(LOCK_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev \
+		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
+		--output-file $(LOCK) pyproject.toml
+	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
+
+clean: ## remove environments, caches and build output
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(COMPAT) build dist .mypy_cache .pytest_cache \
+		.ruff_cache .import_linter_cache .hypothesis
+	find $(wildcard client server proto tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

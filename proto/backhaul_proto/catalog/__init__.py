@@ -1,0 +1,8 @@
+"""The catalog of ops: everything that both sides must know of an op, and no numerics.
+
+`ops.CATALOG` is filled by importing this package; a family of ops is a module of it.
+"""
+
+from backhaul_proto.catalog import einsum, elementwise, linalg, manipulation, reductions
+
+__all__ = ["einsum", "elementwise", "linalg", "manipulation", "reductions"]

@@ -1,0 +1,62 @@
+"""Abstract values: the shape and dtype of an array, without its numbers."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+INEXACT: Final = tuple(np.dtype(name) for name in ("float32", "float64", "complex64", "complex128"))
+INTEGER: Final = tuple(
+    np.dtype(name)
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+)
+BOOL: Final = np.dtype("bool")
+FLOAT64: Final = np.dtype("float64")
+COMPLEX128: Final = np.dtype("complex128")
+SUPPORTED: Final = frozenset((*INEXACT, *INTEGER, BOOL))
+
+
+class Aval:
+    """Shape and dtype. Equal ones are the same object, so they hash and compare by identity.
+
+    Made by `aval`, never directly.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "inexact", "nbytes", "ndim", "shape", "size")
+
+    def __init__(self, shape: Shape, dtype: np.dtype) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.ndim = len(shape)
+        size = 1
+        for n in shape:
+            size *= n
+        self.size = size
+        self.nbytes = size * dtype.itemsize
+        self.inexact = dtype.kind in "fc"
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (aval, (self.shape, self.dtype))
+
+
+_interned: weakref.WeakValueDictionary[tuple[Shape, np.dtype], Aval] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def aval(shape: Iterable[int], dtype: np.dtype) -> Aval:
+    """The abstract value of this shape and (native) dtype."""
+    key = (tuple(shape), dtype)
+    found = _interned.get(key)
+    if found is None:
+        with _lock:
+            found = _interned.setdefault(key, Aval(*key))
+    return found

@@ -1,0 +1,257 @@
+"""What an op is: its name, operands, typed attributes and the shapes and dtypes of its results.
+
+An entry holds no numerics. The server's rule of the same name computes and differentiates it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.errors import BackhaulError, make_error
+
+Ints = tuple[int, ...]
+AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...]
+Attributes = tuple[tuple[str, AttributeValue], ...]
+"""Bound attributes: (name, value) pairs in the order of the entry, hashable; those that are None left out."""
+
+AttributeKind = Literal["bool", "int", "float", "string", "dtype", "ints", "axes", "int_lists"]
+Infer = Callable[..., Aval | tuple[Aval, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A static argument of an op.
+
+    ``axes`` is an int or a list of ints; ``int_lists`` a list of lists of ints.
+    """
+
+    name: str
+    kind: AttributeKind
+    default: Any = None
+    required: bool = False
+    keyword_only: bool = True
+    doc: str = ""
+
+
+Domain = Literal["any", "positive", "positive_definite", "lower_triangular", "upper_triangular"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Operand shapes and attributes that the generated tests try, and from where the numbers are drawn."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: Domain = "any"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One entry of the catalog.
+
+    Attributes:
+        name: as in ``bh.apply(name, ...)``, ListOps and the wire.
+        operands: names of the array arguments; one that starts with ``*`` takes any number.
+        infer: ``infer(avals, **attributes)`` gives the result's aval, or a tuple of them for an op
+            with several results; raises InvalidArgument.
+        doc: first line says what; the rest is the body of the Python function's docstring.
+        promotes: operands are brought to one dtype, and Python scalars among them are weak.
+        kinds: the NumPy dtype kinds that operands may have.
+        private: a helper of rules, not callable by users.
+        differentiable: whether results of inexact dtype require a gradient when an operand does.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    infer: Infer
+    doc: str
+    attributes: tuple[Attribute, ...] = ()
+    promotes: bool = False
+    kinds: str = "biufc"
+    private: bool = False
+    differentiable: bool = True
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def variadic(self) -> bool:
+        """Whether the op takes any number of operands."""
+        return bool(self.operands) and self.operands[-1].startswith("*")
+
+
+CATALOG: Final[dict[str, Op]] = {}
+
+
+def register(entry: Op) -> Op:
+    """Put an entry into the catalog; its name must be new."""
+    if entry.name in CATALOG:
+        raise ValueError(f"op {entry.name!r} is in the catalog already")
+    CATALOG[entry.name] = entry
+    return entry
+
+
+def get(name: str) -> Op:
+    """The public entry of this name, or InvalidArgument (UNKNOWN_OP) that names the nearest."""
+    entry = CATALOG.get(name)
+    if entry is None or entry.private:
+        public = [op.name for op in CATALOG.values() if not op.private]
+        near = difflib.get_close_matches(name, public, n=3, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; bh.ops() lists what there is."
+        raise make_error("UNKNOWN_OP", f"There is no op named {name!r}{hint}", op=name)
+    return entry
+
+
+def bind(entry: Op, given: Mapping[str, Any]) -> Attributes:
+    """Check attributes against the entry, fill in defaults, and bring them to their hashable form."""
+    values = dict(given)
+    bound: list[tuple[str, AttributeValue]] = []
+    for spec in entry.attributes:
+        value = values.pop(spec.name, None if spec.required else spec.default)
+        if value is None:
+            if spec.required:
+                raise make_error(
+                    "INVALID_ATTRIBUTE",
+                    f"{entry.name} needs the attribute {spec.name} ({spec.kind}).",
+                    op=entry.name,
+                    attribute=spec.name,
+                )
+            continue
+        bound.append((spec.name, _canonical(entry, spec, value)))
+    if values:
+        names = ", ".join(spec.name for spec in entry.attributes) or "none"
+        raise make_error(
+            "INVALID_ATTRIBUTE",
+            f"{entry.name} has no attribute {', '.join(sorted(values))}; it takes: {names}.",
+            op=entry.name,
+            attribute=next(iter(values)),
+        )
+    return tuple(bound)
+
+
+def infer(entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> tuple[Aval, ...]:
+    """Result avals of the op for these operands, without running it. Kept by arguments.
+
+    Raises:
+        InvalidArgument: the operands or attributes cannot be right; names op and operand.
+    """
+    try:
+        return _infer(entry, attributes, avals)
+    except BackhaulError as error:
+        error.details.setdefault("op", entry.name)
+        raise
+
+
+@lru_cache(maxsize=16384)
+def _infer(entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> tuple[Aval, ...]:
+    count, fixed = len(avals), len(entry.operands)
+    if (count < fixed - 1) if entry.variadic else (count != fixed):
+        wanted = f"at least {fixed - 1}" if entry.variadic else str(fixed)
+        raise make_error(
+            "OPERAND_COUNT",
+            f"{entry.name} takes {wanted} operand(s) ({', '.join(entry.operands)}), {count} given.",
+            op=entry.name,
+            expected=wanted,
+            actual=count,
+        )
+    for position, each in enumerate(avals):
+        if each.dtype.kind not in entry.kinds:
+            raise make_error(
+                "DTYPE_NOT_SUPPORTED",
+                f"{entry.name} does not take {each.dtype} arrays (operand {position}).",
+                op=entry.name,
+                operand=position,
+                actual=each.dtype,
+            )
+    result = entry.infer(avals, **dict(attributes))
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _canonical(entry: Op, spec: Attribute, value: Any) -> AttributeValue:
+    try:
+        return _CANONICAL[spec.kind](value)
+    except (TypeError, ValueError, OverflowError):
+        raise make_error(
+            "INVALID_ATTRIBUTE",
+            f"{entry.name}: {spec.name} must be {_SAYS[spec.kind]}, not {value!r:.200}.",
+            op=entry.name,
+            attribute=spec.name,
+            expected=spec.kind,
+            actual=f"{value!r:.200}",
+        ) from None
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise TypeError
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool | np.bool_):
+        raise TypeError
+    number = operator.index(value)
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError
+    return number
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool | str | bytes):
+        raise TypeError
+    return float(value)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode("utf-8")  # a lone surrogate cannot travel: UnicodeEncodeError is a ValueError
+    return value
+
+
+def _dtype(value: Any) -> np.dtype:
+    return np.dtype(value).newbyteorder("=")
+
+
+def _ints(value: Any) -> Ints:
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return tuple(_int(each) for each in value)
+    raise TypeError
+
+
+def _axes(value: Any) -> int | Ints:
+    return _ints(value) if isinstance(value, Iterable) else _int(value)
+
+
+def _int_lists(value: Any) -> tuple[Ints, ...]:
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return tuple(_ints(each) for each in value)
+    raise TypeError
+
+
+_CANONICAL: Mapping[AttributeKind, Callable[[Any], AttributeValue]] = {
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "string": _string,
+    "dtype": _dtype,
+    "ints": _ints,
+    "axes": _axes,
+    "int_lists": _int_lists,
+}
+_SAYS: Mapping[AttributeKind, str] = {
+    "bool": "True or False",
+    "int": "an integer of 64 bits",
+    "float": "a number",
+    "string": "a string",
+    "dtype": "a dtype",
+    "ints": "a sequence of integers",
+    "axes": "an integer or a sequence of integers",
+    "int_lists": "a sequence of sequences of integers",
+}

@@ -1,0 +1,371 @@
+"""Messages (`messages`) to protobuf and back.
+
+A message is a header, all of its fields but the tensors, and the tensors beside it. Over a socket the
+two are joined (`tensors.join`); inside a process the arrays are handed over as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from backhaul_proto import tensors
+from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.ops import Attributes, AttributeValue
+from backhaul_proto.errors import make_error
+from backhaul_proto.messages import (
+    Answer,
+    Array,
+    Block,
+    BlockCall,
+    Call,
+    Direction,
+    Execute,
+    Failure,
+    GradientSet,
+    HvpQuestion,
+    Limits,
+    NodeOrArray,
+    PullbackQuestion,
+    Question,
+)
+from backhaul_proto.v1 import graph_pb2, service_pb2, tensor_pb2
+
+M = TypeVar("M", bound=Message)
+
+Parts = tuple[bytes, list[Array]]
+"""A header, and the tensors of its message."""
+
+
+def parse(kind: type[M], data: bytes) -> M:
+    """The stock parser.
+
+    Raises:
+        InvalidArgument: MALFORMED_REQUEST.
+    """
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"These {len(data)} bytes are no {kind.DESCRIPTOR.full_name}: {error}. "
+            "Check that both ends use the same .proto.",
+        ) from None
+
+
+# Blocks
+
+
+def write_block(block: Block) -> bytes:
+    """The bytes of a block; equal blocks have equal bytes."""
+    message = graph_pb2.Block(
+        input_count=block.input_count, steps=block.steps, operands=block.operands
+    )
+    for call in block.calls:
+        message.calls.add(
+            op=call.op,
+            operand_count=call.operand_count,
+            result_count=call.result_count,
+            attributes=(attribute_message(name, value) for name, value in call.attributes),
+        )
+    return message.SerializeToString(deterministic=True)
+
+
+def read_block(data: bytes) -> Block:
+    """The block of these bytes; its attributes are still to be bound to the catalog."""
+    message = parse(graph_pb2.Block, data)
+    calls = [
+        Call(
+            call.op, read_attributes(call.attributes), call.operand_count, call.result_count or 1
+        )
+        for call in message.calls
+    ]
+    return Block(message.input_count, calls, list(message.steps), list(message.operands))
+
+
+def block_hash(data: bytes) -> bytes:
+    """The hash by which a block's bytes are known."""
+    return hashlib.sha256(data).digest()
+
+
+def attribute_message(name: str, value: AttributeValue) -> graph_pb2.Attribute:
+    """An attribute as it travels."""
+    message = graph_pb2.Attribute(name=name)
+    match value:
+        case bool():
+            message.bool_value = value
+        case int():
+            message.int_value = value
+        case float():
+            message.float_value = value
+        case str():
+            message.string_value = value
+        case np.dtype():
+            message.dtype_value = tensors.number_of(value)
+        case tuple() if value and isinstance(value[0], tuple):
+            message.int_lists_value.lists.extend(graph_pb2.IntList(values=each) for each in value)
+        case tuple():
+            message.ints_value.values.extend(value)
+            message.ints_value.SetInParent()
+    return message
+
+
+def read_attributes(messages: Iterable[graph_pb2.Attribute]) -> Attributes:
+    """Attributes as (name, value) pairs, not yet bound to the catalog."""
+    return tuple((each.name, _attribute_value(each)) for each in messages)
+
+
+def _attribute_value(message: graph_pb2.Attribute) -> AttributeValue:
+    kind = message.WhichOneof("value")
+    match kind:
+        case "dtype_value":
+            return tensors.dtype_of(message.dtype_value)
+        case "ints_value":
+            return tuple(message.ints_value.values)
+        case "int_lists_value":
+            return tuple(tuple(each.values) for each in message.int_lists_value.lists)
+        case None:
+            raise make_error(
+                "INVALID_ATTRIBUTE",
+                f"The attribute {message.name!r} has no value.",
+                attribute=message.name,
+            )
+        case _:
+            value: AttributeValue = getattr(message, kind)
+            return value
+
+
+def unique_attributes(pairs: Attributes, op: str) -> Mapping[str, AttributeValue]:
+    """The pairs as a mapping; a name given twice is INVALID_ATTRIBUTE."""
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise make_error("INVALID_ATTRIBUTE", f"{op}: an attribute is given twice.", op=op)
+    return mapping
+
+
+# Requests
+
+
+def write_execute(request: Execute) -> Parts:
+    """The request's header and tensors."""
+    arrays = list(request.tensors)
+    message = service_pb2.ExecuteRequest(
+        session=service_pb2.SessionRef(id=request.session, epoch=request.epoch),
+        seq=request.seq,
+        digest=request.digest,
+        values=request.values,
+        release=request.release,
+    )
+    if request.block is not None:
+        message.block.hash = request.block.hash
+        message.block.base_id = request.block.base_id
+        message.block.inputs.extend(request.block.inputs)
+        if request.block.block is not None:
+            message.block.block = request.block.block
+    match request.question:
+        case PullbackQuestion() as question:
+            message.pullback.loss = question.loss
+            for cotangent in question.cotangents:
+                _write_operand(message.pullback.cotangents.add(), cotangent, arrays)
+            _write_wrt(message.pullback, question.wrt)
+        case HvpQuestion() as question:
+            message.hvp.loss = question.loss
+            for direction in question.directions:
+                added = message.hvp.directions.add()
+                for leaf, tangent in direction:
+                    entry = added.tangents.add(leaf=leaf)
+                    _write_operand(entry.tangent, tangent, arrays)
+            _write_wrt(message.hvp, question.wrt)
+    return message.SerializeToString(), arrays
+
+
+def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -> Execute:
+    """The request. ``arrays`` are its tensors, by whichever way they came."""
+    block = None
+    if message.HasField("block"):
+        block = BlockCall(
+            message.block.hash,
+            message.block.block or None,
+            message.block.base_id,
+            list(message.block.inputs),
+        )
+    question: Question | None = None
+    match message.WhichOneof("question"):
+        case "pullback":
+            question = read_pullback(message.pullback, arrays)
+        case "hvp":
+            question = read_hvp(message.hvp, arrays)
+    return Execute(
+        session=message.session.id,
+        epoch=message.session.epoch,
+        seq=message.seq,
+        digest=message.digest,
+        block=block,
+        tensors=arrays,
+        values=list(message.values),
+        question=question,
+        release=list(message.release),
+    )
+
+
+def read_pullback(
+    message: service_pb2.PullbackQuestion | service_pb2.PullbackRequest, arrays: Sequence[Array]
+) -> PullbackQuestion:
+    """The question of an Execute, or of a plain Pullback."""
+    return PullbackQuestion(
+        message.loss,
+        [_read_operand(each, arrays, "cotangent") for each in message.cotangents],
+        _read_wrt(message),
+    )
+
+
+def read_hvp(
+    message: service_pb2.HvpQuestion | service_pb2.HvpRequest, arrays: Sequence[Array]
+) -> HvpQuestion:
+    """The question of an Execute, or of a plain Hvp."""
+    directions: list[Direction] = [
+        [(each.leaf, _read_operand(each.tangent, arrays, "tangent")) for each in direction.tangents]
+        for direction in message.directions
+    ]
+    return HvpQuestion(message.loss, directions, _read_wrt(message))
+
+
+def _write_operand(
+    message: graph_pb2.Operand, operand: NodeOrArray, arrays: list[Array]
+) -> None:
+    if isinstance(operand, int):
+        message.node = operand
+    else:
+        message.tensor_index = len(arrays)
+        arrays.append(operand)
+
+
+def _read_operand(
+    message: graph_pb2.Operand, arrays: Sequence[Array], what: str
+) -> NodeOrArray:
+    match message.WhichOneof("source"):
+        case "node":
+            return message.node
+        case "tensor":
+            return tensors.read(message.tensor, what)
+        case "tensor_index" if message.tensor_index < len(arrays):
+            return arrays[message.tensor_index]
+        case "tensor_index":
+            raise make_error(
+                "MALFORMED_REQUEST",
+                f"The {what} is tensor {message.tensor_index}, but the request has {len(arrays)}.",
+            )
+        case _:
+            raise make_error("MALFORMED_REQUEST", f"The {what} has no source.")
+
+
+def _write_wrt(message: Any, wrt: Sequence[int] | None) -> None:
+    if wrt is not None:
+        message.wrt.nodes.extend(wrt)
+        message.wrt.SetInParent()
+
+
+def _read_wrt(message: Any) -> list[int] | None:
+    return list(message.wrt.nodes) if message.HasField("wrt") else None
+
+
+# Answers
+
+
+def write_answer(answer: Answer) -> Parts:
+    """The answer's header and tensors."""
+    arrays: list[Array] = []
+
+    def place(array: Array) -> int:
+        arrays.append(array)
+        return len(arrays) - 1
+
+    message = service_pb2.ExecuteResponse(
+        epoch=answer.epoch,
+        base_id=answer.base_id,
+        failures=map(_failure_message, answer.failures),
+        values=[place(value) for value in answer.values],
+    )
+    if answer.question_failure is not None:
+        message.question_failure.CopyFrom(_failure_message(answer.question_failure))
+    if answer.loss_value is not None:
+        message.loss_value = place(answer.loss_value)
+    for each in answer.sets:
+        message.sets.add(
+            nodes=each.nodes,
+            gradients=[place(array) for array in each.gradients],
+            hvps=[place(array) for array in each.hvps],
+        )
+    if answer.limits is not None:
+        message.limits.CopyFrom(limits_message(answer.limits))
+    return message.SerializeToString(), arrays
+
+
+def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -> Answer:
+    """The answer. ``arrays`` are its tensors, by whichever way they came."""
+    return Answer(
+        epoch=message.epoch,
+        base_id=message.base_id,
+        failures=[_read_failure(each) for each in message.failures],
+        question_failure=(
+            _read_failure(message.question_failure)
+            if message.HasField("question_failure")
+            else None
+        ),
+        values=[arrays[i] for i in message.values],
+        loss_value=arrays[message.loss_value] if message.sets else None,
+        sets=[
+            GradientSet(
+                list(each.nodes), [arrays[i] for i in each.gradients], [arrays[i] for i in each.hvps]
+            )
+            for each in message.sets
+        ],
+        limits=read_limits(message.limits) if message.HasField("limits") else None,
+    )
+
+
+def _failure_message(failure: Failure) -> service_pb2.Failure:
+    return service_pb2.Failure(
+        node=failure.node,
+        reason=failure.reason,
+        message=failure.message,
+        metadata=failure.details,
+        dependants=failure.dependants,
+    )
+
+
+def _read_failure(message: service_pb2.Failure) -> Failure:
+    return Failure(
+        message.node,
+        message.reason,
+        message.message,
+        dict(message.metadata),
+        list(message.dependants),
+    )
+
+
+def limits_message(limits: Limits) -> service_pb2.Limits:
+    """Limits as they travel."""
+    return service_pb2.Limits(max_message_bytes=limits.max_message_bytes)
+
+
+def read_limits(message: service_pb2.Limits) -> Limits:
+    """Limits as plain data."""
+    return Limits(message.max_message_bytes)
+
+
+# Avals
+
+
+def type_message(each: Aval) -> tensor_pb2.TensorType:
+    """An aval as it travels."""
+    return tensor_pb2.TensorType(dtype=tensors.number_of(each.dtype), shape=each.shape)
+
+
+def read_type(message: tensor_pb2.TensorType, what: str) -> Aval:
+    """The aval of a TensorType."""
+    return aval(tensors.read_shape(message.shape, what), tensors.dtype_of(message.dtype))

@@ -1,0 +1,161 @@
+"""What travels, as plain data: the layers inside see these, never protobuf.
+
+Arrays stand in them as NumPy arrays. A node is named by its id, an ``int``; where a message takes
+either, an int is a node of the session and an array is the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from backhaul_proto.catalog.ops import Attributes
+
+Array = np.ndarray[Any, Any]
+NodeOrArray = int | Array
+
+PROTOCOL: Final = "backhaul.v1"
+SERVICE: Final = "backhaul.v1.BackhaulService"
+SESSION_METADATA: Final = "backhaul-session"
+
+LEAF: Final = "leaf"
+LEAF_WITH_TANGENT: Final = "leaf_with_tangent"
+CONSTANT: Final = "constant"
+SKIP: Final = "skip"
+SOURCES: Final[Mapping[str, int]] = {LEAF: 1, LEAF_WITH_TANGENT: 2, CONSTANT: 1, SKIP: 0}
+"""Calls that are no ops, and how many tensors of the request each takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An op with its attributes, and its numbers of operands and results."""
+
+    op: str
+    attributes: Attributes = ()
+    operand_count: int = 0
+    result_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A function of numbered inputs, in columns; see Block in graph.proto."""
+
+    input_count: int
+    calls: Sequence[Call]
+    steps: Sequence[int]
+    operands: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCall:
+    """A block applied to nodes of a session. ``block`` is None when only its hash is sent."""
+
+    hash: bytes
+    block: bytes | None
+    base_id: int
+    inputs: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PullbackQuestion:
+    """Gradients of ``loss``: one set a cotangent, or one for the cotangent 1 when there are none."""
+
+    loss: int
+    cotangents: Sequence[NodeOrArray] = ()
+    wrt: Sequence[int] | None = None
+
+
+Direction = Sequence[tuple[int, NodeOrArray]]
+"""(leaf, tangent) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class HvpQuestion:
+    """Gradients and H·v of ``loss``: one set a direction, or one along the leaves' own tangents."""
+
+    loss: int
+    directions: Sequence[Direction] = ()
+    wrt: Sequence[int] | None = None
+
+
+Question = PullbackQuestion | HvpQuestion
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """A block of steps and the questions at its end; see ExecuteRequest."""
+
+    session: bytes
+    epoch: bytes = b""
+    seq: int = 0
+    digest: bytes = b""
+    block: BlockCall | None = None
+    tensors: Sequence[Array] = ()
+    values: Sequence[int] = ()
+    question: Question | None = None
+    release: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A step's error, inside an answer: of ``node``, and of ``dependants`` in the same block."""
+
+    node: int
+    reason: str
+    message: str
+    details: Mapping[str, str]
+    dependants: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSet:
+    """Gradients, and for a HvpQuestion H·v, of the same nodes in the same order."""
+
+    nodes: Sequence[int]
+    gradients: Sequence[Array]
+    hvps: Sequence[Array] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the server asks its clients to keep to."""
+
+    max_message_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What comes back for an Execute; see ExecuteResponse."""
+
+    epoch: bytes
+    base_id: int = 0
+    failures: Sequence[Failure] = ()
+    question_failure: Failure | None = None
+    values: Sequence[Array] = ()
+    loss_value: Array | None = None
+    sets: Sequence[GradientSet] = ()
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a session holds; see GetSessionResponse."""
+
+    nodes: int
+    bytes: int
+    age_seconds: float
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server is; see GetServerInfoResponse."""
+
+    version: str
+    protocol: str
+    backend: str
+    ops_digest: bytes
+    limits: Limits = field(default_factory=lambda: Limits(0))

@@ -1,0 +1,145 @@
+"""Arrays to the wire and back.
+
+Python's protobuf writes large bytes fields slowly (it copies them several times), so the writer here
+emits the length-prefixed segments itself, around the arrays' own memory, to be joined once. What comes
+out is ordinary protobuf. The reader is the stock parser and one copy into aligned memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from backhaul_proto.errors import make_error
+from backhaul_proto.v1 import tensor_pb2
+
+Array = np.ndarray[Any, Any]
+
+MAX_RANK: Final = 64
+
+_DTYPES: Final = {
+    number: np.dtype(name.removeprefix("DATA_TYPE_").lower())
+    for name, number in tensor_pb2.DataType.items()
+    if number
+}
+_NUMBERS: Final = {dtype: number for number, dtype in _DTYPES.items()}
+
+_TENSORS_FIELD: Final = b"\x7a"  # field 15, length-delimited: `tensors` of requests and answers
+_DATA_FIELD: Final = b"\x7a"  # field 15, length-delimited: Tensor.data
+
+
+def number_of(dtype: np.dtype) -> tensor_pb2.DataType:
+    """The wire's number of a supported dtype."""
+    return _NUMBERS[dtype]
+
+
+def dtype_of(number: int) -> np.dtype:
+    """The dtype of a wire number.
+
+    Raises:
+        InvalidArgument: DTYPE_NOT_SUPPORTED.
+    """
+    dtype = _DTYPES.get(number)
+    if dtype is None:
+        raise make_error(
+            "DTYPE_NOT_SUPPORTED",
+            f"There is no data type number {number} in {tensor_pb2.DataType.keys()[1:]}.",
+            actual=number,
+        )
+    return dtype
+
+
+def little_endian(array: Array) -> Array:
+    """The array as its bytes travel: C order, little endian; itself where it is so already."""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array).reshape(array.shape)
+    if sys.byteorder == "big":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return array
+
+
+def join(header: bytes, tensors: Iterable[Array]) -> bytes:
+    """A message's bytes: its other fields, then its field 15, ``repeated Tensor tensors``."""
+    segments: list[Any] = [header]
+    for tensor in tensors:
+        array = little_endian(tensor)
+        segments += (_prefix(array.dtype.newbyteorder("="), array.shape), array)
+    return b"".join(segments)
+
+
+def fill(message: tensor_pb2.Tensor, array: Array) -> None:
+    """Write an array into a Tensor message: for calls whose tensors do not stand at the end."""
+    message.dtype = number_of(array.dtype)
+    message.shape.extend(array.shape)
+    message.data = little_endian(array).tobytes()
+
+
+def read(message: tensor_pb2.Tensor, what: str = "tensor") -> Array:
+    """The array of a Tensor message, in memory of its own.
+
+    Raises:
+        InvalidArgument: DTYPE_NOT_SUPPORTED, or MALFORMED_REQUEST when shape and data do not agree.
+    """
+    dtype = dtype_of(message.dtype)
+    shape = read_shape(message.shape, what)
+    data = message.data
+    size = 1
+    for n in shape:
+        size *= n
+    if size * dtype.itemsize != len(data):
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"{what}: {dtype} of shape {shape} has {size * dtype.itemsize} bytes, "
+            f"but {len(data)} came. Elements travel in C order without padding.",
+            operand=what,
+            expected=size * dtype.itemsize,
+            actual=len(data),
+        )
+    if dtype.kind == "b":
+        return np.frombuffer(data, np.uint8).astype(dtype).reshape(shape)
+    flat = np.frombuffer(data, dtype.newbyteorder("<"))
+    return flat.astype(dtype, copy=True).reshape(shape)
+
+
+def read_all(messages: Sequence[tensor_pb2.Tensor]) -> list[Array]:
+    """The arrays of all these messages."""
+    return [read(message, f"tensor {i}") for i, message in enumerate(messages)]
+
+
+def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
+    """A shape that may be one: no negative sizes, not more than `MAX_RANK` axes."""
+    shape = tuple(sizes)
+    if len(shape) > MAX_RANK or any(n < 0 for n in shape):
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"{what}: the shape {shape!s:.200} has a negative size or more than {MAX_RANK} axes.",
+            operand=what,
+        )
+    return shape
+
+
+@lru_cache(maxsize=4096)
+def _prefix(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """All of a `tensors` entry but its elements."""
+    sizes = b"".join(map(_varint, shape))
+    nbytes = dtype.itemsize
+    for n in shape:
+        nbytes *= n
+    head = b"\x08" + _varint(number_of(dtype))
+    if sizes:
+        head += b"\x12" + _varint(len(sizes)) + sizes
+    head += _DATA_FIELD + _varint(nbytes)
+    return _TENSORS_FIELD + _varint(len(head) + nbytes) + head
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,62 @@
+"""``backhaul serve``: run a server until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+from backhaul_server.config import ServerSettings
+from backhaul_server.engine.engine import Engine
+from backhaul_server.service.dispatch import Dispatcher
+from backhaul_server.service.server import Server
+
+SWITCH_INTERVAL: Final = 0.0005
+"""Seconds between thread switches: at Python's default, small calls wait tens of ms behind busy ones."""
+
+log = logging.getLogger("backhaul.server")
+
+
+def serve(settings: ServerSettings) -> int:
+    """Run a server until SIGTERM or SIGINT; its exit status.
+
+    The line ``listening on TARGET`` on stdout says, for each address, that calls are answered there.
+    """
+    configure_logging(settings)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        log.info("stopping", extra={"signal": signal.Signals(number).name})
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    dispatcher = Dispatcher(Engine(), max_message_bytes=settings.max_message_bytes)
+    server = Server(dispatcher, settings.addresses, threads=settings.threads)
+    server.start()
+    for target in server.targets:
+        print(f"listening on {target}", flush=True)
+    stop.wait()
+    server.stop(settings.grace)
+    return 0
+
+
+def configure_logging(settings: ServerSettings) -> None:
+    """Log to stderr, one JSON object a line or as text. Tensor data are never logged."""
+    formatter: dict[str, object] = {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}
+    if settings.log_format == "json":
+        formatter["()"] = "pythonjsonlogger.json.JsonFormatter"
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {"line": formatter},
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+            "root": {"handlers": ["stderr"], "level": settings.log_level.upper()},
+        }
+    )

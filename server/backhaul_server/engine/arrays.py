@@ -1,0 +1,88 @@
+"""The array namespace in use: the array API's functions, and by name what a library lacks.
+
+Rules know arrays only through the namespace ``xp`` that they are handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+Array = Any
+
+
+class Namespace:
+    """The functions of an array library, with some supplied or replaced by name."""
+
+    def __init__(self, name: str, module: Any, supplied: Mapping[str, Callable[..., Any]]) -> None:
+        self.name = name
+        self._module = module
+        self._supplied = supplied
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._supplied.get(name)
+        if found is None:
+            found = getattr(self._module, name)
+        setattr(self, name, found)  # found here once, as an ordinary attribute from then on
+        return found
+
+
+@lru_cache(maxsize=1)
+def numpy_namespace() -> Namespace:
+    """NumPy, with what rules need and NumPy has not, or not in every supported version."""
+    return Namespace(
+        "numpy",
+        np,
+        {
+            "conj": _conj,
+            "real": _real,
+            "imag": _imag,
+            "astype": _astype,
+            "matrix_transpose": attrgetter("mT"),
+            "unstack": _unstack,
+            "solve_lower": _solve_lower,
+        },
+    )
+
+
+def _conj(x: Array) -> Array:
+    return np.conj(x) if x.dtype.kind == "c" else x  # numpy copies real arrays
+
+
+def _real(x: Array) -> Array:
+    return x.real if x.dtype.kind == "c" else x
+
+
+def _imag(x: Array) -> Array:
+    return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+def _astype(x: Array, dtype: np.dtype) -> Array:
+    return x.astype(dtype, copy=False)
+
+
+def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
+    return tuple(np.moveaxis(x, axis, 0))
+
+
+def _solve_lower(a: Array, b: Array, *, adjoint: bool) -> Array:
+    """x with a x = b (or a^H x = b), a lower triangular, on the last two axes."""
+    if b.size == 0:
+        return np.zeros(b.shape, np.result_type(a, b))
+    trans = 2 if adjoint else 0
+    if a.ndim == b.ndim == 2:
+        return scipy.linalg.solve_triangular(a, b, trans=trans, lower=True, check_finite=False)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = np.broadcast_to(a, batch + a.shape[-2:])
+    right = np.broadcast_to(b, batch + b.shape[-2:])
+    out = np.empty(right.shape, np.result_type(a, b))
+    for index in np.ndindex(batch):
+        out[index] = scipy.linalg.solve_triangular(
+            left[index], right[index], trans=trans, lower=True, check_finite=False
+        )
+    return out

@@ -1,0 +1,108 @@
+"""Duals (value, tangent), and the namespace of catalog ops on them: how the pullback is differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from backhaul_proto.errors import make_error
+from backhaul_server.engine.functions import Functions
+from backhaul_server.engine.rules import RULES, Array, Rule
+
+
+class Dual:
+    """An array and its tangent. An array whose tangent is zero stays a plain array: see `dual`."""
+
+    __slots__ = ("tangent", "value")
+
+    def __init__(self, value: Array, tangent: Array) -> None:
+        self.value = value
+        self.tangent = tangent
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of both parts."""
+        shape: tuple[int, ...] = self.value.shape
+        return shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of both parts."""
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of both parts."""
+        return len(self.shape)
+
+
+def dual(value: Array, tangent: Array | None) -> Array | Dual:
+    """The dual of value and tangent; the plain value when the tangent is None (zero)."""
+    return value if tangent is None else Dual(value, tangent)
+
+
+def value_of(x: Array | Dual) -> Array:
+    """The primal part."""
+    return x.value if type(x) is Dual else x
+
+
+def tangent_of(x: Array | Dual) -> Array | None:
+    """The tangent part; None is zero."""
+    return x.tangent if type(x) is Dual else None
+
+
+class DualFunctions(Functions):
+    """Every rule lifted to duals by its own jvp. Operands without tangents cost what plain ones do."""
+
+    def __init__(self, plain: Functions) -> None:
+        super().__init__(plain.xp)
+        self.plain = plain
+
+    def _function(self, found: Rule) -> Callable[..., Any]:
+        name = next(key for key, each in RULES.items() if each is found)
+        return partial(_lift, name, found, found.bind(self.xp), self.plain)
+
+
+def _lift(
+    name: str,
+    found: Rule,
+    forward: Callable[..., Any],
+    F: Functions,
+    *operands: Any,
+    **keywords: Any,
+) -> Any:
+    values = [x.value if type(x) is Dual else x for x in operands]
+    tangents = [x.tangent if type(x) is Dual else None for x in operands]
+    y = forward(*values, **keywords)
+    if all(tangent is None for tangent in tangents):
+        return y[0] if found.keeps else y
+    if found.jvp is None:
+        raise hvp_not_supported(name)
+    if found.keeps:
+        y, residual = y
+        dy, _ = found.jvp(F, y, *values, *tangents, residual=residual, **keywords)
+    else:
+        dy = found.jvp(F, y, *values, *tangents, **keywords)
+    if type(y) is tuple:
+        return tuple(map(dual, y, dy))
+    return y if dy is None else Dual(y, fit_tangent(F, dy, y))
+
+
+def fit_tangent(F: Functions, dy: Array, y: Array) -> Array:
+    """A tangent brought to its array: repeated along broadcast axes, in its dtype."""
+    if dy.shape != y.shape:
+        dy = F.broadcast_to(dy, shape=y.shape)
+    if dy.dtype != y.dtype:
+        dy = F.astype(dy, dtype=y.dtype)
+    return dy
+
+
+def hvp_not_supported(name: str) -> Exception:
+    """The error for an op without a jvp."""
+    return make_error(
+        "HVP_NOT_SUPPORTED",
+        f"The op {name} has no second-order rule, so H·v through it cannot be computed; "
+        "pullback works. Write this part with other ops, or ask for gradients only.",
+        op=name,
+    )

@@ -1,0 +1,96 @@
+"""An engine: one array namespace, the ops on it, and calls prepared for their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from backhaul_proto.catalog import ops as catalog
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.ops import Attributes, Op
+from backhaul_proto.catalog.promotion import promote
+from backhaul_server.engine import ops
+from backhaul_server.engine.arrays import Namespace, numpy_namespace
+from backhaul_server.engine.dual import DualFunctions
+from backhaul_server.engine.functions import Functions
+from backhaul_server.engine.rules import RULES, Array, Rule
+
+assert ops.__all__  # importing the package is what fills RULES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedCall:
+    """An op with its attributes, worked out for operands of given avals: what a step runs.
+
+    Attributes:
+        name: the op's name.
+        rule: its rule.
+        keywords: what the rule's functions take beside arrays.
+        forward: the rule's forward on the engine's namespace with these keywords.
+        results: avals of the results.
+        casts: for each operand the dtype that it is brought to first, or None; empty when none is.
+        differentiable: for each result, whether it requires a gradient when an operand does.
+    """
+
+    name: str
+    rule: Rule
+    keywords: Mapping[str, Any]
+    forward: Any
+    results: tuple[Aval, ...]
+    casts: tuple[np.dtype | None, ...]
+    differentiable: tuple[bool, ...]
+
+
+class Engine:
+    """Runs and differentiates ops on one array namespace. Safe to share between threads."""
+
+    def __init__(self, namespace: Namespace | None = None) -> None:
+        self.xp = namespace or numpy_namespace()
+        self.plain = Functions(self.xp)
+        self.duals = DualFunctions(self.plain)
+        self.prepare_bound = lru_cache(maxsize=16384)(self._prepare)
+
+    def prepare(
+        self, name: str, attributes: Mapping[str, Any], avals: tuple[Aval, ...]
+    ) -> PreparedCall:
+        """The call of a public op.
+
+        Raises:
+            InvalidArgument: no such op (UNKNOWN_OP), attributes or operands that cannot be right.
+        """
+        entry = catalog.get(name)
+        return self.prepare_bound(entry, catalog.bind(entry, attributes), avals)
+
+    def _prepare(
+        self, entry: Op, attributes: Attributes, avals: tuple[Aval, ...]
+    ) -> PreparedCall:
+        results = catalog.infer(entry, attributes, avals)
+        found = RULES[entry.name]
+        casts: tuple[np.dtype | None, ...] = ()
+        if entry.promotes:
+            dtype = promote(*avals) if avals else None
+            if dtype is not None and dtype.kind in "fc" and not all(a.inexact for a in avals):
+                casts = tuple(None if a.inexact else dtype for a in avals)
+        keywords = found.prepare(avals, dict(attributes))
+        forward = found.bind(self.xp)
+        return PreparedCall(
+            entry.name,
+            found,
+            keywords,
+            partial(forward, **keywords) if keywords else forward,
+            results,
+            casts,
+            tuple(entry.differentiable and each.inexact for each in results),
+        )
+
+    def cast(self, value: Array, dtype: np.dtype) -> Array:
+        """The array in another dtype."""
+        return self.xp.astype(value, dtype)
+
+    def host(self, value: Array) -> np.ndarray[Any, Any]:
+        """The array as a NumPy array in this process's memory; it may be the engine's own memory."""
+        return np.asarray(value)

@@ -1,0 +1,248 @@
+"""The two passes: pullback, and hvp as the same pullback on duals.
+
+Neither recurses nor changes the tape. A cotangent that nobody sent does not exist (it is not an array of
+zeros); the first that arrives at a node is stored, and sums are made in place only into arrays that
+this pass made itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from backhaul_proto.catalog.avals import Aval
+from backhaul_server.engine.dual import (
+    Dual,
+    dual,
+    fit_tangent,
+    hvp_not_supported,
+    tangent_of,
+    value_of,
+)
+from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.node import Node
+from backhaul_server.engine.rules import Array, Namespace
+
+Gradients = dict[Node, Array]
+View = Callable[[Node], Any]
+
+_serial = attrgetter("serial")
+_value = attrgetter("value")
+_residual = attrgetter("residual")
+
+
+def pullback(
+    engine: Engine, loss: Node, cotangents: Sequence[Array], wrt: Sequence[Node] | None
+) -> list[Gradients]:
+    """Gradients of the loss, one set a cotangent; see `Tape.pullback`."""
+    order, wanted, needed = _plan(loss, wrt)
+    seeds = cotangents or (_one(engine, loss),)
+    return [
+        _with_zeros(
+            engine,
+            reverse(engine.plain, loss, seed, order, wanted, needed, _value, _residual),
+            wrt,
+        )
+        for seed in seeds
+    ]
+
+
+def hvp(
+    engine: Engine,
+    loss: Node,
+    directions: Sequence[Mapping[Node, Array]],
+    wrt: Sequence[Node] | None,
+) -> list[tuple[Gradients, Gradients]]:
+    """Gradients and H·v of the loss, one pair a direction; see `Tape.hvp`."""
+    order, wanted, needed = _plan(loss, wrt)
+    seed = _one(engine, loss)
+    if not directions:
+        directions = ({node: node.tangent for node in order if node.tangent is not None},)
+    return [
+        _along(engine, loss, seed, direction, order, wanted, needed, wrt)
+        for direction in directions
+    ]
+
+
+def _along(
+    engine: Engine,
+    loss: Node,
+    seed: Array,
+    direction: Mapping[Node, Array],
+    order: list[Node],
+    wanted: set[Node] | None,
+    needed: set[Node],
+    wrt: Sequence[Node] | None,
+) -> tuple[Gradients, Gradients]:
+    tangents, residuals = push(engine.plain, order, direction)
+
+    def value(node: Node) -> Any:
+        tangent = tangents.get(node)
+        if tangent is None:
+            return node.value
+        if type(tangent) is tuple:
+            return tuple(map(dual, node.value, tangent))
+        return Dual(node.value, tangent)
+
+    def residual(node: Node) -> Any:
+        return residuals.get(node, node.residual)
+
+    found = reverse(engine.duals, loss, seed, order, wanted, needed, value, residual)
+    gradients = {node: value_of(ct) for node, ct in found.items()}
+    products = {node: tangent_of(ct) for node, ct in found.items()}
+    zeros = engine.xp.zeros
+    hv = {
+        node: zeros(node.aval.shape, dtype=node.aval.dtype) if t is None else t
+        for node, t in products.items()
+    }
+    return _with_zeros(engine, gradients, wrt), _with_zeros(engine, hv, wrt)
+
+
+def push(
+    F: Namespace,
+    order: Sequence[Node],
+    direction: Mapping[Node, Array],
+) -> tuple[dict[Node, Any], dict[Node, Any]]:
+    """The tangents of all nodes that have one, forward along the tape, and residuals as duals."""
+    tangents: dict[Node, Any] = dict(direction)
+    residuals: dict[Node, Any] = {}
+    for node in reversed(order):
+        inputs = node.inputs
+        if not inputs:
+            continue
+        if node.output is not None:
+            whole = tangents.get(inputs[0])
+            if whole is not None and whole[node.output] is not None:
+                tangents[node] = whole[node.output]
+            continue
+        moving = [tangents.get(each) for each in inputs]
+        if all(tangent is None for tangent in moving):
+            continue
+        call = node.call
+        assert call is not None
+        jvp = call.rule.jvp
+        if jvp is None:
+            raise hvp_not_supported(call.name)
+        y = node.value
+        values = map(_value, inputs)
+        if call.rule.keeps:
+            dy, residuals[node] = jvp(
+                F, y, *values, *moving, residual=node.residual, **call.keywords
+            )
+        else:
+            dy = jvp(F, y, *values, *moving, **call.keywords)
+        if type(dy) is tuple:
+            tangents[node] = dy
+        elif dy is not None:
+            tangents[node] = fit_tangent(F, dy, y)
+    return tangents, residuals
+
+
+def reverse(
+    F: Namespace,
+    loss: Node,
+    seed: Array,
+    order: Sequence[Node],
+    wanted: set[Node] | None,
+    needed: set[Node],
+    value: View,
+    residual: View,
+) -> Gradients:
+    """Cotangents of the wanted nodes (of all leaves for None), backward along the tape.
+
+    ``order`` has every node that the loss reaches, latest first; ``needed`` those of them that cotangents
+    are sent to. ``value`` and ``residual`` give a node's own, plain or dual.
+    """
+    cotangents: dict[Node, Any] = {loss: seed}
+    owned: set[Node] = set()
+    found: Gradients = {}
+    for node in order:
+        ct = cotangents.pop(node, None)
+        if ct is None:
+            continue
+        inputs = node.inputs
+        if (not inputs and wanted is None) or (wanted is not None and node in wanted):
+            found[node] = ct
+        if not inputs:
+            continue
+        if node.output is not None:
+            whole = inputs[0]
+            cotangents.setdefault(whole, [None] * len(whole.value))[node.output] = ct
+            continue
+        call = node.call
+        assert call is not None
+        keywords = call.keywords
+        if call.rule.keeps:
+            keywords = {**keywords, "residual": residual(node)}
+        needs = [each in needed for each in inputs]
+        if True not in needs:
+            continue
+        sent = call.rule.cotangents(
+            F, ct, value(node), [value(each) for each in inputs], needs, **keywords
+        )
+        for each, need, g in zip(inputs, needs, sent, strict=True):
+            if g is None or not need:
+                continue
+            kind = each.aval
+            if g.shape != kind.shape or (g.dtype is not kind.dtype and g.dtype != kind.dtype):
+                g = fit(F, g, kind)
+            before = cotangents.get(each)
+            if before is None:
+                cotangents[each] = g
+            elif each in owned:
+                before += g
+                cotangents[each] = before
+            else:
+                cotangents[each] = total = F.add(before, g)
+                if type(total) is not Dual:
+                    owned.add(each)
+    return found
+
+
+def fit(F: Namespace, g: Array, kind: Aval) -> Array:
+    """A cotangent brought to its operand: summed over broadcast axes, real for a real operand."""
+    if g.shape != kind.shape:
+        g = F.unbroadcast(g, shape=kind.shape)
+    if g.dtype != kind.dtype:
+        if g.dtype.kind == "c" and kind.dtype.kind != "c":
+            g = F.real(g)
+        if g.dtype != kind.dtype:
+            g = F.astype(g, dtype=kind.dtype)
+    return g
+
+
+def _plan(
+    loss: Node, wrt: Sequence[Node] | None
+) -> tuple[list[Node], set[Node] | None, set[Node]]:
+    """What the loss reaches, latest first; which of it is wanted; which is to be sent cotangents."""
+    seen = {loss}
+    stack = [loss]
+    while stack:
+        for each in stack.pop().inputs:
+            if each.requires_grad and each not in seen:
+                seen.add(each)
+                stack.append(each)
+    order = sorted(seen, key=_serial, reverse=True)
+    if wrt is None:
+        return order, None, seen
+    wanted = set(wrt)
+    needed: set[Node] = set()
+    for node in reversed(order):
+        if node in wanted or not needed.isdisjoint(node.inputs):
+            needed.add(node)
+    return order, wanted, needed
+
+
+def _with_zeros(engine: Engine, found: Gradients, wrt: Sequence[Node] | None) -> Gradients:
+    if wrt is None:
+        return found
+    zeros = engine.xp.zeros
+    return {
+        node: found[node] if node in found else zeros(node.aval.shape, dtype=node.aval.dtype)
+        for node in wrt
+    }
+
+
+def _one(engine: Engine, loss: Node) -> Array:
+    return engine.xp.ones(loss.aval.shape, dtype=loss.aval.dtype)

@@ -1,0 +1,105 @@
+"""What a rule is, and the registry of them.
+
+A rule says how an op is computed and differentiated. Its three functions stand together:
+
+- ``forward(xp, *operands, **attributes)`` on the array namespace ``xp``;
+- ``jvp(F, y, *operands, *tangents, **attributes)`` gives y's tangent; a tangent that is None is zero;
+- ``vjp(F, ct, y, *operands, **attributes)`` gives one thunk an operand, of which only those run
+  whose operand needs a cotangent.
+
+``F`` is a namespace of catalog ops (`backhaul_server.engine.functions`): on plain arrays, or on duals when H·v is
+asked for. As a vjp is written against it, the same lines serve both. A cotangent that comes back
+with another shape or dtype than its operand is brought to it by the pullback: summed over broadcast
+axes, its real part taken for a real operand; a tangent likewise to its result. So rules of
+elementwise ops need not think of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.ops import CATALOG
+
+Array = Any
+Namespace = Any
+Thunk = Callable[[], Array]
+Cotangents = Sequence[Array | None]
+
+
+class Rule:
+    """Base of all rules. A subclass may leave out jvp (then hvp through it raises HvpNotSupported)."""
+
+    keeps: bool = False
+    """Whether forward returns ``(y, residual)``. The residual is kept with the node, and handed as the
+    keyword ``residual`` to jvp, which then returns ``(dy, dresidual)``, and to vjp."""
+
+    function: str = ""
+    """Name of the namespace's function that the forward is, for a rule that has no forward of its own."""
+
+    forward: Callable[..., Any]
+    jvp: Callable[..., Any] | None = None
+    vjp: Callable[..., Any] | None = None
+
+    def bind(self, xp: Any) -> Callable[..., Any]:
+        """The forward on a namespace, as a function of operands and attributes."""
+        if self.function:
+            found: Callable[..., Any] = getattr(xp, self.function)
+            return found
+        return partial(self.forward, xp)
+
+    def prepare(self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments of forward, jvp and vjp, worked out once for an op and its operands' avals."""
+        return dict(attributes)
+
+    def cotangents(
+        self,
+        F: Namespace,
+        ct: Array,
+        y: Array,
+        operands: Sequence[Array],
+        needs: Sequence[bool],
+        **keywords: Any,
+    ) -> Cotangents:
+        """The operands' cotangents, None where none is needed or it is zero.
+
+        The default runs vjp's thunks. A rule whose cotangents share work overrides this instead.
+        """
+        assert self.vjp is not None
+        thunks = self.vjp(F, ct, y, *operands, **keywords)
+        return [thunk() if need else None for thunk, need in zip(thunks, needs, strict=True)]
+
+
+RULES: Final[dict[str, Rule]] = {}
+
+R = TypeVar("R", bound=Rule)
+
+
+def rule(name: str) -> Callable[[type[R]], type[R]]:
+    """Register the class as the rule of the catalog op ``name``."""
+
+    def register(cls: type[R]) -> type[R]:
+        if name not in CATALOG:
+            raise ValueError(f"rule {name!r} has no entry in the catalog")
+        if name in RULES:
+            raise ValueError(f"op {name!r} has a rule already")
+        RULES[name] = cls()
+        return cls
+
+    return register
+
+
+def plus(F: Namespace, *terms: Array | None) -> Array | None:
+    """The sum of the terms that are not None (zero); None when all are."""
+    total = None
+    for term in terms:
+        if term is not None:
+            total = term if total is None else F.add(total, term)
+    return total
+
+
+def zeros_like(F: Namespace, x: Array) -> Array:
+    """Zeros of the shape and dtype of x, which may be a dual."""
+    return F.xp.zeros(x.shape, dtype=x.dtype)

@@ -1,0 +1,203 @@
+"""The tape: nodes, how they come to be, and the questions that may be asked of them.
+
+It is append-only, and the passes over it (`passes`) change nothing. A node holds the nodes it was made
+from, so what no live node needs is freed by reference counting alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.errors import AutodiffError
+from backhaul_server.engine import passes
+from backhaul_server.engine.checks import check_directions, check_leaf, check_loss
+from backhaul_server.engine.engine import Engine, PreparedCall
+from backhaul_server.engine.node import Node, describe
+from backhaul_server.engine.rules import Array
+
+Gradients = dict[Node, Array]
+
+
+class Tape:
+    """A reverse-mode tape on an engine. Not thread-safe: one thread owns it.
+
+    >>> import numpy as np
+    >>> tape = Tape(Engine())
+    >>> x = tape.leaf(np.array([1.0, 2.0]))
+    >>> loss = tape.apply("sum", [tape.apply("multiply", [x, x])])
+    >>> tape.pullback(loss)[0][x]
+    array([2., 4.])
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._serial = 0
+        self.has_tangent = False
+
+    # Recording
+
+    def leaf(self, value: Array, tangent: Array | None = None) -> Node:
+        """A node that gradients are taken for, with its tangent where hvp is to have one.
+
+        Raises:
+            InvalidArgument: DTYPE_NOT_SUPPORTED, TANGENT_DTYPE_MISMATCH.
+            TangentShapeMismatch: the tangent has another shape.
+        """
+        kind = aval(value.shape, value.dtype)
+        check_leaf(kind, None if tangent is None else aval(tangent.shape, tangent.dtype))
+        node = self._node(None, (), value, kind, True)
+        if tangent is not None:
+            node.tangent = tangent
+            self.has_tangent = True
+        return node
+
+    def constant(self, value: Array) -> Node:
+        """A node that no gradient is taken for."""
+        return self._node(None, (), value, aval(value.shape, value.dtype), False)
+
+    def apply(self, name: str, operands: Sequence[Node], **attributes: Any) -> Any:
+        """Run an op of the catalog: its result's node, or a tuple of them for several results.
+
+        Raises:
+            InvalidArgument: an unknown op, or operands or attributes that cannot be right. An op that
+                fails on its data does not raise: its node carries the error (`Node.error`).
+        """
+        call = self.engine.prepare(name, attributes, tuple(node.aval for node in operands))
+        nodes = self.run(call, operands)
+        return nodes[0] if len(call.results) == 1 else nodes
+
+    def run(self, call: PreparedCall, operands: Sequence[Node]) -> tuple[Node, ...]:
+        """Run a prepared call. A failed operand, or an error on the data, makes failed nodes."""
+        values = []
+        requires_grad = False
+        for node in operands:
+            if node.error is not None:
+                return self._failed(call, node.error)
+            values.append(node.value)
+            requires_grad |= node.requires_grad
+        if call.casts:
+            operands, values = self._cast(call, operands)
+        try:
+            result = call.forward(*values)
+        except AutodiffError as error:
+            error.details.setdefault("op", call.name)
+            return self._failed(call, error)
+        residual = None
+        if call.rule.keeps:
+            result, residual = result
+        if len(call.results) == 1 and type(result) is not tuple:
+            if not (requires_grad and call.differentiable[0]):
+                return (self._node(None, (), result, call.results[0], False),)
+            node = self._node(call, tuple(operands), result, call.results[0], True)
+            node.residual = residual
+            return (node,)
+        return self._several(call, operands, result, residual, requires_grad)
+
+    # Questions
+
+    def pullback(
+        self,
+        loss: Node,
+        cotangents: Sequence[Array] = (),
+        wrt: Sequence[Node] | None = None,
+    ) -> list[Gradients]:
+        """Gradients: one set a cotangent, or one for the cotangent 1 when none is given.
+
+        Args:
+            loss: a node that requires a gradient; of one element and real when no cotangent is given.
+            cotangents: of the loss's shape and dtype; answered are gradients of Re sum(conj(ct) loss).
+            wrt: the nodes wanted, zeros where the loss does not reach one; all reached leaves for None.
+
+        Raises:
+            MissingNode, NonScalarLoss, InvalidArgument (COMPLEX_LOSS, COTANGENT_MISMATCH).
+        """
+        self._check_loss(loss, cotangents)
+        return passes.pullback(self.engine, loss, cotangents, wrt)
+
+    def hvp(
+        self,
+        loss: Node,
+        directions: Sequence[Mapping[Node, Array]] = (),
+        wrt: Sequence[Node] | None = None,
+    ) -> list[tuple[Gradients, Gradients]]:
+        """(gradients, H·v) pairs: one a direction, or one along the leaves' own tangents.
+
+        Args:
+            loss: a real node of one element that requires a gradient.
+            directions: leaves and their tangents; leaves left out have a zero tangent.
+            wrt: as in `pullback`.
+
+        Raises:
+            MissingNode, NonScalarLoss, TangentShapeMismatch, HvpNotSupported, InvalidArgument
+            (COMPLEX_LOSS, TANGENT_DTYPE_MISMATCH, HVP_WITHOUT_TANGENT, INVALID_VALUE).
+        """
+        self._check_loss(loss, ())
+        described = [
+            [(describe(leaf), aval(t.shape, t.dtype)) for leaf, t in direction.items()]
+            for direction in directions
+        ]
+        check_directions(described, self.has_tangent)
+        return passes.hvp(self.engine, loss, directions, wrt)
+
+    def _check_loss(self, loss: Node, cotangents: Sequence[Array]) -> None:
+        if loss.error is not None:
+            raise loss.error
+        check_loss(describe(loss), [aval(ct.shape, ct.dtype) for ct in cotangents])
+
+    # Making nodes
+
+    def _node(
+        self,
+        call: PreparedCall | None,
+        inputs: tuple[Node, ...],
+        value: Array,
+        kind: Aval,
+        requires_grad: bool,
+    ) -> Node:
+        self._serial += 1
+        return Node(call, inputs, value, kind, requires_grad, self._serial)
+
+    def _several(
+        self,
+        call: PreparedCall,
+        operands: Sequence[Node],
+        results: tuple[Array, ...],
+        residual: Any,
+        requires_grad: bool,
+    ) -> tuple[Node, ...]:
+        """A node of all results, never handed out, and one for each that points to it."""
+        if not (requires_grad and any(call.differentiable)):
+            return tuple(
+                self._node(None, (), value, kind, False)
+                for value, kind in zip(results, call.results, strict=True)
+            )
+        whole = self._node(call, tuple(operands), results, call.results[0], True)
+        whole.residual = residual
+        nodes = []
+        for i, (value, kind) in enumerate(zip(results, call.results, strict=True)):
+            flows = call.differentiable[i]
+            node = self._node(None, (whole,) if flows else (), value, kind, flows)
+            node.output = i if flows else None
+            nodes.append(node)
+        return tuple(nodes)
+
+    def _failed(self, call: PreparedCall, error: AutodiffError) -> tuple[Node, ...]:
+        nodes = []
+        for kind in call.results:
+            node = self._node(None, (), None, kind, False)
+            node.error = error
+            nodes.append(node)
+        return tuple(nodes)
+
+    def _cast(
+        self, call: PreparedCall, operands: Sequence[Node]
+    ) -> tuple[Sequence[Node], list[Array]]:
+        """Operands of integer and bool dtype as constants of the dtype computed in."""
+        cast = [
+            node if dtype is None else self.constant(self.engine.cast(node.value, dtype))
+            for node, dtype in zip(operands, call.casts, strict=True)
+        ]
+        return cast, [node.value for node in cast]
+

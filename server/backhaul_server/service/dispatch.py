@@ -1,0 +1,336 @@
+"""Every call of the service as a function of its message: gRPC and the embedded transport both end here."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from backhaul_proto import codec, tensors
+from backhaul_proto.catalog import ops as catalog
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.errors import BackhaulError, from_wire, make_error
+from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits
+from backhaul_proto.v1 import service_pb2
+from backhaul_proto._version import __version__
+from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.rules import RULES
+from backhaul_server.service import plain
+from backhaul_server.sessions.table import SessionTable
+from backhaul_server.workers.thread import Call, ThreadWorker
+
+log = logging.getLogger("backhaul.server")
+
+DEFAULT_MAX_MESSAGE_BYTES: Final = 1 << 30
+
+Parts = tuple[bytes, list[Array]]
+Handler = Callable[["Dispatcher", Any, Sequence[Array], str, Call], Parts]
+
+
+class Dispatcher:
+    """The service's calls over one worker and its sessions. Many threads may use it at once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.engine = engine
+        self.limits = Limits(max_message_bytes)
+        self._clock = clock
+        self._worker = ThreadWorker()
+        self._sessions = SessionTable(engine, codec.read_block, self.limits, clock)
+
+    @classmethod
+    def local(cls) -> Dispatcher:
+        """One for the embedded transport: on NumPy, in this process."""
+        return cls(Engine())
+
+    def call(
+        self,
+        method: str,
+        header: bytes,
+        arrays: Sequence[Array],
+        *,
+        principal: str = "",
+        timeout: float | None = None,
+    ) -> Parts:
+        """Answer a call whose tensors are handed over beside its header.
+
+        Args:
+            method: name of the call, such as ``"Execute"``.
+            header: the request's message without its tensors.
+            arrays: the tensors, which must not change from now on.
+            principal: who asks.
+            timeout: seconds that the caller waits.
+
+        Returns:
+            The response's message without its tensors, and the tensors; they may be the engine's own memory.
+
+        Raises:
+            BackhaulError: whatever went wrong, typed.
+        """
+        message = codec.parse(request_type(method), header)
+        return self.answer(method, message, arrays, principal, Call(timeout, self._clock))
+
+    def answer(
+        self, method: str, message: Message, arrays: Sequence[Array], principal: str, call: Call
+    ) -> Parts:
+        """Answer a parsed request. What is no error of the caller's is logged and raised as INTERNAL."""
+        try:
+            return HANDLERS[method](self, message, arrays, principal, call)
+        except BackhaulError:
+            raise
+        except MemoryError as error:
+            raise make_error(
+                "MEMORY_LIMIT_EXCEEDED",
+                f"The server has not enough memory for this: {error}. Ask for less at once, or release "
+                "tensors that are no longer needed.",
+            ) from None
+        except Exception:
+            incident = secrets.token_hex(8)
+            log.exception("internal error", extra={"incident": incident, "method": method})
+            raise make_error(
+                "INTERNAL",
+                f"A bug in the server, logged there as incident {incident}. The tape is as it was before "
+                "the call.",
+                incident=incident,
+            ) from None
+
+    def close(self) -> None:
+        """Free all sessions, and stop the worker after what it is running."""
+        self._worker.run(Call(), self._sessions.close_all)
+        self._worker.close()
+
+    # Handlers
+
+    def _server_info(self, *_: Any) -> Parts:
+        return _header(
+            service_pb2.GetServerInfoResponse(
+                version=__version__,
+                protocol=PROTOCOL,
+                backend=self.engine.xp.name,
+                ops_digest=_ops_digest(),
+                limits=codec.limits_message(self.limits),
+            )
+        )
+
+    def _list_ops(self, *_: Any) -> Parts:
+        return _header(_ops_message())
+
+    def _infer(self, request: service_pb2.InferRequest, *_: Any) -> Parts:
+        given = plain.op_attributes(codec.read_attributes(request.attributes), request.op)
+        avals = [
+            codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)
+        ]
+        prepared = self.engine.prepare(request.op, given, tuple(avals))
+        return _header(
+            service_pb2.InferResponse(results=map(codec.type_message, prepared.results))
+        )
+
+    def _open_session(
+        self, request: service_pb2.OpenSessionRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        epoch, limits = self._worker.run(
+            call, lambda: self._sessions.open(principal, request.session.id)
+        )
+        return _header(
+            service_pb2.OpenSessionResponse(epoch=epoch, limits=codec.limits_message(limits))
+        )
+
+    def _close_session(
+        self, request: service_pb2.CloseSessionRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        session = request.session
+        self._worker.run(call, lambda: self._sessions.close(principal, session.id, session.epoch))
+        return _header(service_pb2.CloseSessionResponse())
+
+    def _get_session(
+        self, request: service_pb2.GetSessionRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        session = request.session
+        info = self._worker.run(
+            call, lambda: self._sessions.info(principal, session.id, session.epoch)
+        )
+        return _header(
+            service_pb2.GetSessionResponse(
+                nodes=info.nodes,
+                bytes=info.bytes,
+                age_seconds=info.age_seconds,
+                last_seq=info.last_seq,
+            )
+        )
+
+    def _release(
+        self, request: service_pb2.ReleaseRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        session, nodes = request.session, list(request.nodes)
+        self._worker.run(
+            call, lambda: self._sessions.release(principal, session.id, session.epoch, nodes)
+        )
+        return _header(service_pb2.ReleaseResponse())
+
+    def _leaf(
+        self, request: service_pb2.LeafRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        infos = self._record(plain.leaf(request), principal, call, count=1)
+        return _header(service_pb2.LeafResponse(node=infos[0]))
+
+    def _einsum(
+        self, request: service_pb2.EinsumRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        infos = self._record(plain.einsum(request), principal, call, count=1)
+        return _header(service_pb2.EinsumResponse(node=infos[0]))
+
+    def _apply(
+        self, request: service_pb2.ApplyRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        count = self._result_count(request, principal, call)
+        infos = self._record(plain.apply(request, count), principal, call, count=count)
+        return _header(service_pb2.ApplyResponse(nodes=infos))
+
+    def _get_value(
+        self, request: service_pb2.GetValueRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        answer = self._asked(plain.get_value(request), principal, call)
+        response = service_pb2.GetValueResponse()
+        tensors.fill(response.value, answer.values[0])
+        return _header(response)
+
+    def _pullback(
+        self, request: service_pb2.PullbackRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        answer = self._asked(plain.pullback(request), principal, call)
+        return _header(plain.pullback_response(answer))
+
+    def _hvp(self, request: service_pb2.HvpRequest, _: Any, principal: str, call: Call) -> Parts:
+        return _header(plain.hvp_response(self._asked(plain.hvp(request), principal, call)))
+
+    def _execute(
+        self,
+        request: service_pb2.ExecuteRequest,
+        arrays: Sequence[Array],
+        principal: str,
+        call: Call,
+    ) -> Parts:
+        return codec.write_answer(self._run(codec.read_execute(request, arrays), principal, call))
+
+    # What they share
+
+    def _run(self, request: Execute, principal: str, call: Call) -> Answer:
+        return self._worker.run(
+            call, lambda: self._sessions.execute(principal, request, call.check)
+        )
+
+    def _asked(self, request: Execute, principal: str, call: Call) -> Answer:
+        """The answer of a plain question, a failed node's error raised."""
+        answer = self._run(request, principal, call)
+        failed = answer.question_failure
+        if failed is not None:
+            raise from_wire("INTERNAL", failed.reason, failed.message, failed.details)
+        return answer
+
+    def _record(self, request: Execute, principal: str, call: Call, *, count: int) -> list[Any]:
+        """Run a block of one step: what is known of its results; its error raised if it fails."""
+        answer = self._run(request, principal, call)
+        if answer.failures:
+            failed = answer.failures[0]
+            raise from_wire("INTERNAL", failed.reason, failed.message, failed.details)
+
+        def infos() -> list[Any]:
+            session = self._sessions.find(principal, request.session, request.epoch)
+            return [
+                _node_info(
+                    each, session.describe(each), session.reaches_tangent(each)
+                )
+                for each in range(answer.base_id, answer.base_id + count)
+            ]
+
+        return self._worker.run(call, infos)
+
+    def _result_count(
+        self, request: service_pb2.ApplyRequest, principal: str, call: Call
+    ) -> int:
+        given = plain.op_attributes(codec.read_attributes(request.attributes), request.op)
+
+        def avals() -> tuple[Aval, ...]:
+            session = self._sessions.find(principal, request.session.id, request.session.epoch)
+            return tuple(session.describe(each).aval for each in request.operands)
+
+        kinds = self._worker.run(call, avals)
+        return len(self.engine.prepare(request.op, given, kinds).results)
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "GetServerInfo": Dispatcher._server_info,
+    "OpenSession": Dispatcher._open_session,
+    "CloseSession": Dispatcher._close_session,
+    "GetSession": Dispatcher._get_session,
+    "Leaf": Dispatcher._leaf,
+    "Einsum": Dispatcher._einsum,
+    "Apply": Dispatcher._apply,
+    "Infer": Dispatcher._infer,
+    "GetValue": Dispatcher._get_value,
+    "Pullback": Dispatcher._pullback,
+    "Hvp": Dispatcher._hvp,
+    "Release": Dispatcher._release,
+    "Execute": Dispatcher._execute,
+    "ListOps": Dispatcher._list_ops,
+}
+
+
+def request_type(method: str) -> type[Message]:
+    """The class of a call's request message."""
+    found: type[Message] = getattr(service_pb2, f"{method}Request")
+    return found
+
+
+def _header(message: Message) -> Parts:
+    return message.SerializeToString(), []
+
+
+def _node_info(node: int, described: Any, has_tangent: bool) -> Any:
+    info = service_pb2.ApplyResponse().nodes.add(
+        node=node, requires_grad=described.requires_grad, has_tangent=has_tangent
+    )
+    info.type.CopyFrom(codec.type_message(described.aval))
+    return info
+
+
+@lru_cache(maxsize=1)
+def _ops_message() -> service_pb2.ListOpsResponse:
+    message = service_pb2.ListOpsResponse()
+    for name in sorted(catalog.CATALOG):
+        entry = catalog.CATALOG[name]
+        if entry.private:
+            continue
+        rule = RULES[name]
+        info = message.ops.add(
+            name=name,
+            operands=entry.operands,
+            doc=entry.doc,
+            has_vjp=entry.differentiable,
+            has_jvp=entry.differentiable and rule.jvp is not None,
+        )
+        for each in entry.attributes:
+            info.attributes.add(
+                name=each.name,
+                type=each.kind,
+                required=each.required,
+                default_value="" if each.default is None else str(each.default),
+                doc=each.doc,
+            )
+    return message
+
+
+@lru_cache(maxsize=1)
+def _ops_digest() -> bytes:
+    return hashlib.sha256(_ops_message().SerializeToString(deterministic=True)).digest()

@@ -1,0 +1,210 @@
+"""Blocks of steps on the server: kept by content, checked and prepared before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from backhaul_proto.catalog import ops as catalog
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.ops import Attributes, Op
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, SKIP, SOURCES, Block, BlockCall, Call
+from backhaul_server.engine.checks import Described, check_leaf
+from backhaul_server.engine.engine import Engine, PreparedCall
+
+Decode = Callable[[bytes], Block]
+
+_PLANS_KEPT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a plan: a prepared call, or the name of a source (`messages.SOURCES`)."""
+
+    call: PreparedCall | str
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A block prepared for inputs and tensors of given avals.
+
+    ``results`` has one entry a result, None for an id that stays unused; it does not know whether a
+    step will fail on its data.
+    """
+
+    steps: Sequence[Step]
+    results: Sequence[Described | None]
+    has_tangent: bool
+
+
+@dataclass(slots=True)
+class KnownBlock:
+    """A decoded block whose ops and attributes are right, with its latest plans."""
+
+    block: Block
+    calls: Sequence[tuple[Op, Attributes] | str]
+    nbytes: int
+    plans: OrderedDict[object, Plan] = field(default_factory=OrderedDict)
+
+    def plan(
+        self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]
+    ) -> Plan:
+        """The plan for these inputs and for the tensors that its sources take."""
+        key = (
+            id(engine),
+            tuple((each.aval, each.requires_grad) for each in inputs),
+            tuple(tensors),
+        )
+        found = self.plans.get(key)
+        if found is None:
+            found = _plan(self, engine, inputs, tensors)
+            self.plans[key] = found
+            if len(self.plans) > _PLANS_KEPT:
+                self.plans.popitem(last=False)
+        return found
+
+    @property
+    def tensor_count(self) -> int:
+        """How many tensors of a request its sources take."""
+        counts = [SOURCES[call] if isinstance(call, str) else 0 for call in self.calls]
+        return sum(counts[i] for i in self.block.steps)
+
+
+class BlockCache:
+    """Decoded blocks by principal and hash, the latest of them up to a number of bytes."""
+
+    def __init__(self, decode: Decode, max_bytes: int = 64 << 20) -> None:
+        self._decode = decode
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._blocks: OrderedDict[tuple[str, bytes], KnownBlock] = OrderedDict()
+
+    def find(self, principal: str, sent: BlockCall) -> KnownBlock:
+        """The block that a request means.
+
+        Raises:
+            InvalidArgument: BLOCK_UNKNOWN when only its hash came and it is not kept;
+                MALFORMED_REQUEST when it cannot be one, or is not what its hash says.
+        """
+        key = (principal, sent.hash)
+        known = self._blocks.get(key)
+        if known is not None:
+            self._blocks.move_to_end(key)
+            return known
+        if sent.block is None:
+            raise make_error(
+                "BLOCK_UNKNOWN",
+                "The server does not hold the block of this hash; send the request again with it.",
+            )
+        if hashlib.sha256(sent.block).digest() != sent.hash:
+            raise make_error(
+                "MALFORMED_REQUEST", "BlockCall.hash is not the SHA-256 of BlockCall.block."
+            )
+        known = _check(self._decode(sent.block), len(sent.block))
+        self._keep(key, known)
+        return known
+
+    def _keep(self, key: tuple[str, bytes], known: KnownBlock) -> None:
+        self._blocks[key] = known
+        self._bytes += known.nbytes
+        while self._bytes > self._max_bytes and len(self._blocks) > 1:
+            _, dropped = self._blocks.popitem(last=False)
+            self._bytes -= dropped.nbytes
+
+
+def _check(block: Block, nbytes: int) -> KnownBlock:
+    calls = [_bind(call) for call in block.calls]
+    count = len(calls)
+    needed = 0
+    for i in block.steps:
+        if i >= count:
+            raise make_error(
+                "MALFORMED_REQUEST", f"A step names call {i}; the block has {count} calls."
+            )
+        needed += block.calls[i].operand_count
+    if needed != len(block.operands):
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"The steps of the block take {needed} operands, but it has {len(block.operands)}.",
+        )
+    return KnownBlock(block, calls, nbytes)
+
+
+def _bind(call: Call) -> tuple[Op, Attributes] | str:
+    if call.op in SOURCES:
+        if call.operand_count or call.result_count != 1 or call.attributes:
+            raise make_error(
+                "MALFORMED_REQUEST",
+                f"{call.op!r} takes no operands or attributes and has one result.",
+                op=call.op,
+            )
+        return call.op
+    entry = catalog.get(call.op)
+    given = dict(call.attributes)
+    if len(given) != len(call.attributes):
+        raise make_error("INVALID_ATTRIBUTE", f"{call.op}: an attribute is given twice.", op=call.op)
+    return entry, catalog.bind(entry, given)
+
+
+def _plan(
+    known: KnownBlock, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]
+) -> Plan:
+    block = known.block
+    slots: list[Described | None] = list(inputs)
+    steps: list[Step] = []
+    taken = 0
+    tensor = 0
+    has_tangent = False
+    for i in block.steps:
+        call = known.calls[i]
+        if isinstance(call, str):
+            taken_now = SOURCES[call]
+            slots.append(_source(call, tensors[tensor : tensor + taken_now]))
+            tensor += taken_now
+            has_tangent |= call == LEAF_WITH_TANGENT
+            steps.append(Step(call, ()))
+            continue
+        count = block.calls[i].operand_count
+        numbers = tuple(block.operands[taken : taken + count])
+        taken += count
+        operands = [_operand(slots, number) for number in numbers]
+        try:
+            prepared = engine.prepare_bound(*call, tuple(each.aval for each in operands))
+        except BackhaulError as error:
+            error.details.setdefault("step", str(len(steps)))
+            raise
+        if len(prepared.results) != block.calls[i].result_count:
+            raise make_error(
+                "MALFORMED_REQUEST",
+                f"{prepared.name} has {len(prepared.results)} result(s) here, the block says "
+                f"{block.calls[i].result_count}.",
+                op=prepared.name,
+            )
+        requires_grad = any(each.requires_grad for each in operands)
+        for kind, flows in zip(prepared.results, prepared.differentiable, strict=True):
+            slots.append(Described("a result of the block", kind, requires_grad and flows, False))
+        steps.append(Step(prepared, numbers))
+    return Plan(steps, slots[len(inputs) :], has_tangent)
+
+
+def _source(call: str, tensors: Sequence[Aval]) -> Described | None:
+    if call == SKIP:
+        return None
+    is_leaf = call in (LEAF, LEAF_WITH_TANGENT)
+    if is_leaf:
+        check_leaf(tensors[0], tensors[1] if call == LEAF_WITH_TANGENT else None)
+    return Described("a leaf of the block", tensors[0], is_leaf, is_leaf)
+
+
+def _operand(slots: Sequence[Described | None], number: int) -> Described:
+    found = slots[number] if number < len(slots) else None
+    if found is None:
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"A step uses number {number}, which no input or earlier step of the block gives.",
+        )
+    return found

@@ -1,0 +1,142 @@
+"""The questions at a request's end: checked before the block runs, asked after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backhaul_proto.catalog.avals import aval
+from backhaul_proto.errors import AutodiffError, make_error
+from backhaul_proto.messages import GradientSet, HvpQuestion, NodeOrArray, PullbackQuestion, Question
+from backhaul_server.engine.checks import Described, check_directions, check_loss
+from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.node import Node
+from backhaul_server.engine.tape import Tape
+
+Array = np.ndarray[Any, Any]
+NodeOf = Callable[[int], Node]
+
+
+class NodeFailed(Exception):
+    """A question asks for a node that has an error in place of a value."""
+
+    def __init__(self, node: int, error: AutodiffError) -> None:
+        super().__init__(str(error))
+        self.node = node
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The answers."""
+
+    values: Sequence[Array] = ()
+    loss_value: Array | None = None
+    sets: Sequence[GradientSet] = ()
+
+
+def check(question: Question, described: Callable[[int], Described], has_tangent: bool) -> None:
+    """What a question demands, known from shapes and dtypes alone.
+
+    Args:
+        question: the question.
+        described: a node by id; raises MissingNode.
+        has_tangent: whether a leaf of the tape has a tangent.
+
+    Raises:
+        MissingNode, NonScalarLoss, TangentShapeMismatch, InvalidArgument.
+    """
+
+    def kind(given: NodeOrArray) -> Any:
+        if isinstance(given, int):
+            return described(given).aval
+        return aval(given.shape, given.dtype)
+
+    if isinstance(question, PullbackQuestion):
+        check_loss(described(question.loss), [kind(each) for each in question.cotangents])
+    else:
+        check_loss(described(question.loss), [])
+        for direction in question.directions:
+            if len({leaf for leaf, _ in direction}) != len(direction):
+                raise make_error("INVALID_VALUE", "A direction names a leaf twice.")
+        check_directions(
+            [[(described(leaf), kind(t)) for leaf, t in each] for each in question.directions],
+            has_tangent,
+        )
+    for each in question.wrt or ():
+        wanted = described(each)
+        if not wanted.requires_grad:
+            raise make_error(
+                "MISSING_NODE",
+                f"wrt names {wanted.name}, which requires no gradient.",
+                node=each,
+            )
+
+
+def ask(
+    engine: Engine,
+    tape: Tape,
+    values: Sequence[int],
+    question: Question | None,
+    node_of: NodeOf,
+) -> Asked:
+    """The values, and the question's gradients.
+
+    Raises:
+        NodeFailed: one of the nodes asked for failed.
+        HvpNotSupported: an op on the way has no second-order rule.
+    """
+
+    def sound(each: int) -> Node:
+        node = node_of(each)
+        if node.error is not None:
+            raise NodeFailed(each, node.error)
+        return node
+
+    def array(given: NodeOrArray) -> Any:
+        return sound(given).value if isinstance(given, int) else given
+
+    found = [engine.host(sound(each).value) for each in values]
+    if question is None:
+        return Asked(found)
+    loss = sound(question.loss)
+    wrt = None if question.wrt is None else [sound(each) for each in question.wrt]
+    if isinstance(question, PullbackQuestion):
+        cotangents = [array(each) for each in question.cotangents]
+        sets = [_set(engine, each) for each in tape.pullback(loss, cotangents, wrt)]
+    else:
+        sets = _hvp(engine, tape, loss, question, wrt, sound, array)
+    return Asked(found, engine.host(loss.value), sets)
+
+
+def _hvp(
+    engine: Engine,
+    tape: Tape,
+    loss: Node,
+    question: HvpQuestion,
+    wrt: Sequence[Node] | None,
+    sound: NodeOf,
+    array: Callable[[NodeOrArray], Any],
+) -> list[GradientSet]:
+    directions = [
+        {sound(leaf): array(tangent) for leaf, tangent in direction}
+        for direction in question.directions
+    ]
+    return [
+        _set(engine, gradients, products)
+        for gradients, products in tape.hvp(loss, directions, wrt)
+    ]
+
+
+def _set(
+    engine: Engine, gradients: dict[Node, Any], products: dict[Node, Any] | None = None
+) -> GradientSet:
+    host = engine.host
+    return GradientSet(
+        [node.id for node in gradients],
+        [host(each) for each in gradients.values()],
+        [] if products is None else [host(products[node]) for node in gradients],
+    )

@@ -1,0 +1,294 @@
+"""A session: a tape with an owner, its nodes by id, and requests in order, each exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.errors import AutodiffError, make_error
+from backhaul_proto.messages import (
+    LEAF,
+    LEAF_WITH_TANGENT,
+    SKIP,
+    Answer,
+    Execute,
+    Failure,
+    SessionInfo,
+)
+from backhaul_server.engine.checks import Described
+from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.node import Node, describe
+from backhaul_server.engine.tape import Tape
+from backhaul_server.sessions.blocks import BlockCache, Plan
+from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check
+
+Array = np.ndarray[Any, Any]
+Interrupt = Callable[[], None]
+"""Raises Cancelled or DeadlineExceeded when the caller no longer waits."""
+
+MAX_NODE_ID = 2**63 - 1
+_STEPS_BETWEEN_CHECKS = 32
+
+
+@dataclass(slots=True)
+class _Committed:
+    """What is kept of the last request, to answer it again."""
+
+    seq: int = 0
+    digest: bytes = b""
+    base_id: int = 0
+    failures: Sequence[Failure] = ()
+
+
+class Session:
+    """One tape on the server. The worker's thread alone calls it."""
+
+    def __init__(
+        self, engine: Engine, blocks: BlockCache, principal: str, epoch: bytes, opened_at: float
+    ) -> None:
+        self._engine = engine
+        self._blocks = blocks
+        self._principal = principal
+        self.epoch = epoch
+        self.opened_at = opened_at
+        self._tape = Tape(engine)
+        self._nodes: dict[int, Node] = {}
+        self._highest_id = 0
+        self._last = _Committed()
+        self._to_release: Sequence[int] = ()
+
+    @property
+    def last_seq(self) -> int:
+        """Number of the last request that was run; 0 when none was."""
+        return self._last.seq
+
+    def execute(self, request: Execute, interrupt: Interrupt) -> Answer:
+        """Run the block and answer the questions; see ExecuteRequest in service.proto."""
+        if self._is_repeat(request):
+            return self._answer(request, self._last.base_id, self._last.failures, {})
+        self._release_pending()
+        made: dict[int, Node] = {}
+        base_id, plan, inputs = self._planned(request)
+        self._check_questions(request, base_id, plan)
+        had_tangent = self._tape.has_tangent
+        try:
+            if plan is not None:
+                made = self._run(plan, inputs, request.tensors, base_id, interrupt)
+            failures = _new_failures(made.values())
+            answer = self._answer(request, base_id, failures, made)
+        except BaseException:
+            self._tape.has_tangent = had_tangent  # all else of a request that fails is dropped with it
+            raise
+        self._commit(request, base_id, failures, made)
+        return answer
+
+    def release(self, ids: Sequence[int]) -> None:
+        """Let go of nodes now.
+
+        Raises:
+            MissingNode: one is not there; none is released.
+        """
+        for each in ids:
+            self._find(each)
+        for each in ids:
+            self._nodes.pop(each, None)
+
+    def describe(self, node: int) -> Described:
+        """What is known of a node without its value."""
+        return describe(self._find(node))
+
+    def reaches_tangent(self, node: int) -> bool:
+        """Whether a leaf with a tangent is reached from the node."""
+        return any(each.tangent is not None for each in _reached([self._find(node)]))
+
+    def info(self, now: float) -> SessionInfo:
+        """What it holds."""
+        self._release_pending()
+        held = _reached(self._nodes.values())
+        nbytes = sum(node.aval.nbytes for node in held if node.error is None)
+        return SessionInfo(len(self._nodes), nbytes, now - self.opened_at, self._last.seq)
+
+    # Order
+
+    def _is_repeat(self, request: Execute) -> bool:
+        """Whether the request is the last one again; an error when it is out of order."""
+        if request.seq == 0 or request.seq == self._last.seq + 1:
+            return False
+        if request.seq != self._last.seq:
+            raise make_error(
+                "SEQUENCE_GAP",
+                f"Request {request.seq} came, {self._last.seq + 1} was expected: one is missing "
+                "between, or this one is older than the last.",
+                expected=self._last.seq + 1,
+                actual=request.seq,
+            )
+        if request.digest != self._last.digest:
+            raise make_error(
+                "SEQUENCE_REUSED",
+                f"Request {request.seq} was run already with another digest; count on for new work.",
+                actual=request.seq,
+            )
+        return True
+
+    def _release_pending(self) -> None:
+        for each in self._to_release:
+            self._nodes.pop(each, None)
+        self._to_release = ()
+
+    def _commit(
+        self, request: Execute, base_id: int, failures: Sequence[Failure], made: dict[int, Node]
+    ) -> None:
+        self._nodes.update(made)
+        self._highest_id = max(self._highest_id, max(made, default=0))
+        if request.seq:
+            self._last = _Committed(request.seq, request.digest, base_id, failures)
+        self._to_release = request.release
+
+    # The block
+
+    def _planned(self, request: Execute) -> tuple[int, Plan | None, list[Node]]:
+        if request.block is None:
+            return 0, None, []
+        known = self._blocks.find(self._principal, request.block)
+        block = known.block
+        if len(request.block.inputs) != block.input_count:
+            raise make_error(
+                "MALFORMED_REQUEST",
+                f"The block takes {block.input_count} inputs, {len(request.block.inputs)} are named.",
+            )
+        if known.tensor_count > len(request.tensors):
+            raise make_error(
+                "MALFORMED_REQUEST",
+                f"The block's sources take {known.tensor_count} tensors, {len(request.tensors)} came.",
+            )
+        inputs = [self._find(each) for each in request.block.inputs]
+        tensors = [_aval_of(each) for each in request.tensors[: known.tensor_count]]
+        plan = known.plan(self._engine, [describe(node) for node in inputs], tensors)
+        base_id = request.block.base_id or self._highest_id + 1
+        if not self._highest_id < base_id <= MAX_NODE_ID - len(plan.results):
+            raise make_error(
+                "NODE_ID_TAKEN",
+                f"New nodes must have ids above {self._highest_id}; {base_id} was given.",
+                expected=self._highest_id + 1,
+                actual=base_id,
+            )
+        return base_id, plan, inputs
+
+    def _run(
+        self,
+        plan: Plan,
+        inputs: Sequence[Node],
+        tensors: Sequence[Array],
+        base_id: int,
+        interrupt: Interrupt,
+    ) -> dict[int, Node]:
+        tape = self._tape
+        run = tape.run
+        slots: list[Node | None] = list(inputs)
+        arrays = iter(tensors)
+        for count, step in enumerate(plan.steps):
+            if count % _STEPS_BETWEEN_CHECKS == 0:
+                interrupt()
+            call = step.call
+            if not isinstance(call, str):
+                operands: list[Any] = [slots[i] for i in step.operands]
+                slots += run(call, operands)
+            elif call == SKIP:
+                slots.append(None)
+            elif call == LEAF:
+                slots.append(tape.leaf(next(arrays)))
+            elif call == LEAF_WITH_TANGENT:
+                slots.append(tape.leaf(next(arrays), next(arrays)))
+            else:
+                slots.append(tape.constant(next(arrays)))
+        made: dict[int, Node] = {}
+        for i, node in enumerate(slots[len(inputs) :]):
+            if node is not None:
+                node.id = base_id + i
+                made[node.id] = node
+        return made
+
+    # Questions
+
+    def _check_questions(self, request: Execute, base_id: int, plan: Plan | None) -> None:
+        results = () if plan is None else plan.results
+
+        def described(each: int) -> Described:
+            if 0 <= each - base_id < len(results):
+                found = results[each - base_id]
+                if found is not None:
+                    return found._replace(name=f"node {each}")
+            return describe(self._find(each))
+
+        for each in request.values:
+            described(each)
+        if request.question is not None:
+            has_tangent = self._tape.has_tangent or (plan is not None and plan.has_tangent)
+            check(request.question, described, has_tangent)
+
+    def _answer(
+        self, request: Execute, base_id: int, failures: Sequence[Failure], made: dict[int, Node]
+    ) -> Answer:
+        def node_of(each: int) -> Node:
+            return made[each] if each in made else self._find(each)
+
+        asked = Asked()
+        failed = None
+        try:
+            asked = ask(self._engine, self._tape, request.values, request.question, node_of)
+        except NodeFailed as failure:
+            failed = _failure(failure.error, [failure.node])
+        return Answer(
+            self.epoch, base_id, failures, failed, asked.values, asked.loss_value, asked.sets
+        )
+
+    def _find(self, node: int) -> Node:
+        found = self._nodes.get(node)
+        if found is None:
+            known = node <= self._highest_id
+            raise make_error(
+                "MISSING_NODE",
+                f"The session has no node {node}: "
+                + ("it was released, or never made." if known else "none was made with this id."),
+                node=node,
+            )
+        return found
+
+
+def _reached(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes and all that they keep alive."""
+    found = {id(node): node for node in nodes}
+    stack = list(found.values())
+    while stack:
+        for each in stack.pop().inputs:
+            if id(each) not in found:
+                found[id(each)] = each
+                stack.append(each)
+    return list(found.values())
+
+
+def _aval_of(array: Array) -> Aval:
+    return aval(array.shape, array.dtype)
+
+
+def _new_failures(made: Iterable[Node]) -> list[Failure]:
+    """One failure for each error that arose here, with the nodes that depend on it."""
+    groups: dict[int, list[Node]] = {}
+    for node in made:
+        if node.error is not None:
+            groups.setdefault(id(node.error), []).append(node)
+    failures = []
+    for nodes in groups.values():
+        error = nodes[0].error
+        assert error is not None
+        error.details.setdefault("node", str(nodes[0].id))
+        failures.append(_failure(error, [node.id for node in nodes]))
+    return failures
+
+
+def _failure(error: AutodiffError, nodes: Sequence[int]) -> Failure:
+    return Failure(nodes[0], error.reason, error.message, error.details, nodes[1:])

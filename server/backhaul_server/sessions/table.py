@@ -1,0 +1,176 @@
+"""All sessions of a worker, by owner and id, and what became of those that ended."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from backhaul_proto.errors import make_error
+from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo
+from backhaul_server.engine.engine import Engine
+from backhaul_server.sessions.blocks import BlockCache, Decode
+from backhaul_server.sessions.session import Interrupt, Session
+
+Key = tuple[str, bytes]
+
+SESSION_ID_BYTES: Final = 16
+TOMBSTONES_KEPT: Final = 100_000
+
+
+class SessionTable:
+    """The sessions of one worker. The worker's thread alone calls it.
+
+    Args:
+        engine: what computes.
+        decode: a block's bytes to a Block.
+        limits: told to those who open a session.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, engine: Engine, decode: Decode, limits: Limits, clock: Callable[[], float]
+    ) -> None:
+        self._engine = engine
+        self._blocks = BlockCache(decode)
+        self._limits = limits
+        self._clock = clock
+        self._epoch = secrets.token_bytes(8)
+        self._sessions: dict[Key, Session] = {}
+        self._ended: OrderedDict[Key, str] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, principal: str, session: bytes) -> tuple[bytes, Limits]:
+        """Open a session: its epoch, and the limits. Harmless to repeat while nothing was run in it.
+
+        Raises:
+            InvalidArgument: SESSION_EXISTS, or MALFORMED_REQUEST for an id that is none.
+            SessionClosed: it was closed; ids are not used twice.
+        """
+        key = (principal, _checked_id(session))
+        found = self._sessions.get(key)
+        if found is not None and found.last_seq:
+            raise make_error(
+                "SESSION_EXISTS",
+                "A session of this id is open and has run blocks; choose a random id for a new one.",
+            )
+        if found is None:
+            self._open(key)
+        return self._epoch, self._limits
+
+    def execute(self, principal: str, request: Execute, interrupt: Interrupt) -> Answer:
+        """Run a request; one with seq 1 opens the session when there is none."""
+        key = (principal, _checked_id(request.session))
+        self._check_epoch(request.epoch)
+        session = self._sessions.get(key)
+        opens = session is None and request.seq == 1
+        if session is None:
+            session = self._open(key) if opens else self._find(key)
+        try:
+            answer = session.execute(request, interrupt)
+        except BaseException:
+            if opens:
+                del self._sessions[key]  # what was refused leaves nothing behind
+            raise
+        if request.seq != 1:
+            return answer
+        return Answer(
+            answer.epoch,
+            answer.base_id,
+            answer.failures,
+            answer.question_failure,
+            answer.values,
+            answer.loss_value,
+            answer.sets,
+            self._limits,
+        )
+
+    def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
+        """Close a session and free all that it holds. Closing a closed one is not an error.
+
+        Raises:
+            SessionNotFound: there never was one of this id.
+            SessionLost: the epoch is another worker's.
+        """
+        key = (principal, _checked_id(session))
+        self._check_epoch(epoch)
+        if key not in self._ended:
+            self._find(key)
+            self._end(key, "SESSION_CLOSED")
+
+    def release(self, principal: str, session: bytes, epoch: bytes, nodes: list[int]) -> None:
+        """Let go of nodes of a session now."""
+        self.find(principal, session, epoch).release(nodes)
+
+    def info(self, principal: str, session: bytes, epoch: bytes) -> SessionInfo:
+        """What a session holds."""
+        return self.find(principal, session, epoch).info(self._clock())
+
+    def find(self, principal: str, session: bytes, epoch: bytes) -> Session:
+        """The open session of this owner and id.
+
+        Raises:
+            SessionClosed, SessionNotFound, SessionLost.
+        """
+        key = (principal, _checked_id(session))
+        self._check_epoch(epoch)
+        return self._find(key)
+
+    def close_all(self) -> None:
+        """Close every session."""
+        for key in list(self._sessions):
+            self._end(key, "SESSION_CLOSED")
+
+    def _open(self, key: Key) -> Session:
+        if key in self._ended:
+            self._find(key)
+        session = Session(self._engine, self._blocks, key[0], self._epoch, self._clock())
+        self._sessions[key] = session
+        return session
+
+    def _find(self, key: Key) -> Session:
+        session = self._sessions.get(key)
+        if session is not None:
+            return session
+        if key in self._ended:
+            raise make_error(
+                self._ended[key],
+                "The session was closed, and its tensors are gone; make a new tape.",
+                session=key[1].hex(),
+            )
+        raise make_error(
+            "SESSION_NOT_FOUND",
+            "The server knows no session of this id. Open it with OpenSession, or with an Execute of "
+            "seq 1.",
+            session=key[1].hex(),
+        )
+
+    def _end(self, key: Key, reason: str) -> None:
+        self._sessions.pop(key)
+        self._ended[key] = reason
+        while len(self._ended) > TOMBSTONES_KEPT:
+            self._ended.popitem(last=False)
+
+    def _check_epoch(self, epoch: bytes) -> None:
+        if epoch and epoch != self._epoch:
+            raise make_error(
+                "SESSION_LOST",
+                "The server was restarted since the session was opened, and its tensors are gone; make a "
+                "new tape.",
+                expected=epoch.hex(),
+                actual=self._epoch.hex(),
+            )
+
+
+def _checked_id(session: bytes) -> bytes:
+    if len(session) != SESSION_ID_BYTES:
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"A session's id is {SESSION_ID_BYTES} random bytes; {len(session)} came.",
+            expected=SESSION_ID_BYTES,
+            actual=len(session),
+        )
+    return session
