@@ -80,8 +80,10 @@ $(LOCK_VENV)/.stamp:
 setup: $(VENV)/.stamp-dev ## the development environment (other targets make it as they need it)
 
 # ---------------------------------------------------------------- run it
+INSTANCE ?= examples/tree_and_mirror.json
+
 demo: $(VENV)/.stamp-server ## a server, a client, a gradient and a Hessian-vector product (INSTANCE=path)
-	@$(BIN)/python -m backhaul demo $(if $(INSTANCE),--instance '$(INSTANCE)')
+	@$(BIN)/python -m backhaul demo --instance '$(INSTANCE)'
 
 test: $(VENV)/.stamp-dev ## the fast tests (PYTEST_ARGS='-k chain -x')
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest --lf -x)

@@ -145,8 +145,6 @@ def _multiply(xp: Any, a: Array, b: Array) -> Array:
 def _lower_product(
     a: Layout, b: Layout, result: Ints, sizes: Sizes, conditions: Conditions
 ) -> tuple[Contraction, Layout]:
-    if a.axes == b.axes == result and conditions == PLAIN:
-        return _multiply, Layout(result, a.memory)
     lowering = Product(
         positions(a.axes, only(result, frozenset(a.axes))),
         _filled(a.axes, result, sizes),
@@ -154,6 +152,8 @@ def _lower_product(
         _filled(b.axes, result, sizes),
         conditions,
     )
+    if lowering == Product(None, None, None, None, PLAIN):
+        return _multiply, Layout(result, a.memory if a.axes == b.axes else result)
     return lowering, Layout.dense(result)
 
 
@@ -255,13 +255,14 @@ class MatrixProduct:
 def _lower_matmul(
     a: Layout, b: Layout, result: Ints, way: _MatrixProduct, sizes: Sizes, conditions: Conditions
 ) -> Contraction:
+    """The matrix product of a and b, its operands in this order."""
     stacked = bool(way.batch)
     a_view = _view(a, way.batch, way.rows, way.summed, sizes, keep_empty=stacked)
     b_view = _view(b, way.batch, way.summed, way.columns, sizes, keep_empty=stacked)
     natural = (*way.batch, *way.rows, *way.columns)
     shape = tuple(sizes[label] for label in natural)
     computed = [sizes[label] for label in way.batch]
-    computed += [volume(part, sizes) for part in (way.rows, way.columns) if part or stacked]
+    computed += [volume(side, sizes) for side in (way.rows, way.columns) if side or stacked]
     lowering = MatrixProduct(
         a_view,
         b_view,
@@ -269,50 +270,74 @@ def _lower_matmul(
         positions(natural, result),
         conditions,
     )
-    plain = lowering.shape is None and lowering.order is None and conditions == PLAIN
-    if plain and a_view in _MATRICES and b_view in _MATRICES:
-        return _MATRICES[a_view][_MATRICES[b_view] is _MATRICES[_TRANSPOSED]]
+    if lowering.shape is None and lowering.order is None and conditions == PLAIN:
+        return _DIRECT.get((a_view, b_view), lowering)
     return lowering
 
 
 def _view(
     operand: Layout, batch: Ints, first: Ints, second: Ints, sizes: Sizes, *, keep_empty: bool
 ) -> View:
-    """The operand as a stack of matrices first x second. Without batch an empty side is no axis."""
-    memory = [label for label in operand.memory if sizes[label] != 1]
-    in_place = is_matrix_view(operand.memory, first, second, sizes)
-    flipped = bool(first and second and memory) and (
-        memory[-1] in first if not in_place else _ends(operand.memory, first, sizes)
-    )
+    """The operand as matrices first x second. Unless kept, a side without labels is no axis."""
+    fastest = next((x for x in reversed(operand.memory) if sizes[x] != 1), None)
+    copied = not is_matrix_view(operand.memory, first, second, sizes)
+    flipped = copied and bool(second) and fastest in first  # copies best in the order of memory
     sides = (second, first) if flipped else (first, second)
     order = (*batch, *sides[0], *sides[1])
+    single = [sizes[label] for label in order]
     shape = [sizes[label] for label in batch]
     shape += [volume(side, sizes) for side in sides if side or keep_empty]
-    unread = not in_place and bool(memory) and memory[-1] in batch
+    if operand.axes == (*batch, *second, *first) and len(first) == len(second) == 1:
+        return View(None, copied and fastest in batch, None, flipped=True)
     return View(
         positions(operand.axes, order),
-        unread,
-        None if shape == [sizes[label] for label in order] else tuple(shape),
+        copied and fastest in batch,
+        None if shape == single else tuple(shape),
         flipped,
     )
 
 
-def _ends(memory: Ints, labels: Ints, sizes: Sizes) -> bool:
-    """Whether the fastest axis in memory has one of the labels."""
-    return next(label for label in reversed(memory) if sizes[label] != 1) in labels
+def _conditioned(
+    xp: Any, multiply: Callable[[Array, Array], Array], a: Array, b: Array, given: Conditions
+) -> Array:
+    if given is PLAIN:
+        return multiply(a, b)
+    y = multiply(
+        xp.conj(a) if given.conjugate_a else a,
+        xp.conj(b) if given.conjugate_b else b,
+    )
+    return xp.real(y).copy() if given.real else y
 
 
-def _nn(xp: Any, a: Array, b: Array) -> Array:
+def _swapped(lowering: Contraction) -> Contraction:
+    def run(xp: Any, a: Array, b: Array) -> Array:
+        return lowering(xp, b, a)
+
+    return run
+
+
+def _matmul(xp: Any, a: Array, b: Array) -> Array:
     return xp.matmul(a, b)
 
 
-def _nt(xp: Any, a: Array, b: Array) -> Array:
+def _matmul_transposed_b(xp: Any, a: Array, b: Array) -> Array:
     return xp.matmul(a, b.mT)
 
 
-def _tn(xp: Any, a: Array, b: Array) -> Array:
+def _matmul_transposed_a(xp: Any, a: Array, b: Array) -> Array:
     return xp.matmul(a.mT, b)
 
 
-def _tt(xp: Any, a: Array, b: Array) -> Array:
+def _matmul_transposed(xp: Any, a: Array, b: Array) -> Array:
     return xp.matmul(a.mT, b.mT)
+
+
+_AS_IT_IS = View(None, False, None, False)
+_TRANSPOSED = View(None, False, None, True)
+_DIRECT: dict[tuple[View, View], Contraction] = {
+    (_AS_IT_IS, _AS_IT_IS): _matmul,
+    (_AS_IT_IS, _TRANSPOSED): _matmul_transposed_b,
+    (_TRANSPOSED, _AS_IT_IS): _matmul_transposed_a,
+    (_TRANSPOSED, _TRANSPOSED): _matmul_transposed,
+}
+"""The forms without anything to prepare: what small operands spend their time in."""

@@ -1,0 +1,112 @@
+"""The rule of einsum, and of the two private ops that its cotangents are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.einsum import resolve
+from backhaul_proto.catalog.promotion import promote
+from backhaul_server.engine.dual import dual
+from backhaul_server.engine.einsum import passes
+from backhaul_server.engine.einsum.contraction import Contraction
+from backhaul_server.engine.einsum.plan import Binary, Plan, make_plan
+from backhaul_server.engine.einsum.rearrangement import Rearrangement
+from backhaul_server.engine.rules import Array, Cotangents, Namespace, Rule, plus, rule
+
+
+@rule("einsum")
+class Einsum(Rule):
+    """Contraction along a tree of pairs; the residual is the results of its steps.
+
+    The derivative with respect to an operand is an einsum of the others: what the tree computed on
+    the way serves all operands, in both directions.
+    """
+
+    keeps = True
+
+    def prepare(self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]) -> dict[str, Any]:
+        found = resolve(tuple(each.shape for each in avals), **attributes)
+        return {"plan": make_plan(found, tuple(each.dtype for each in avals), promote(*avals))}
+
+    def forward(self, xp: Any, *operands: Array, plan: Plan) -> tuple[Array, Any]:
+        if plan.only is not None:
+            return plan.only.lowering(xp, *operands), None
+        return passes.evaluate(xp, plan, operands)
+
+    def jvp(
+        self,
+        F: Namespace,
+        y: Array,
+        *operands: Array | None,
+        plan: Plan,
+        residual: Sequence[Array] | None = None,
+    ) -> tuple[Array | None, Any]:
+        values, tangents = operands[: plan.operands], operands[plan.operands :]
+        dy, moved = passes.push(F, plan, values, tangents, residual)
+        return dy, None if residual is None else tuple(map(dual, residual, moved))
+
+    def cotangents(
+        self,
+        F: Namespace,
+        ct: Array,
+        y: Array,
+        operands: Sequence[Array],
+        needs: Sequence[bool],
+        *,
+        plan: Plan,
+        residual: Sequence[Array] | None = None,
+    ) -> Cotangents:
+        step = plan.only
+        if type(step) is Binary:
+            a, b = operands
+            return (
+                F.contract(ct, b, lowering=step.to_first) if needs[0] else None,
+                F.contract(a, ct, lowering=step.to_second) if needs[1] else None,
+            )
+        return passes.pull(F, plan, ct, operands, needs, residual)
+
+
+@rule("contract")
+class Contract(Rule):
+    """c = a b, summed over labels: linear in each, up to conjugates."""
+
+    def bind(self, xp: Any) -> Callable[..., Any]:
+        def contract(a: Array, b: Array, *, lowering: Contraction) -> Array:
+            return lowering(xp, a, b)
+
+        return contract
+
+    def jvp(
+        self,
+        F: Namespace,
+        y: Array,
+        a: Array,
+        b: Array,
+        da: Array | None,
+        db: Array | None,
+        *,
+        lowering: Contraction,
+    ) -> Array | None:
+        return plus(
+            F,
+            None if da is None else F.contract(da, b, lowering=lowering),
+            None if db is None else F.contract(a, db, lowering=lowering),
+        )
+
+
+@rule("rearrange")
+class Rearrange(Rule):
+    """Linear."""
+
+    def bind(self, xp: Any) -> Callable[..., Any]:
+        def rearrange(x: Array, *, lowering: Rearrangement) -> Array:
+            return lowering(xp, x)
+
+        return rearrange
+
+    def jvp(
+        self, F: Namespace, y: Array, x: Array, dx: Array, *, lowering: Rearrangement
+    ) -> Array:
+        return F.rearrange(dx, lowering=lowering)

@@ -1,0 +1,110 @@
+"""The corpus's replayer on backhaul: its op names mapped to our functions, its errors to our reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import backhaul as bh
+
+Array = np.ndarray[Any, Any]
+
+# The corpus's name of each op, and the function of ours that it stands for.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": bh.add,
+    "sub": bh.subtract,
+    "mul": bh.multiply,
+    "neg": bh.negative,
+    "sum": bh.sum,
+    "real": bh.real,
+    "imag": bh.imag,
+    "conj": bh.conj,
+    "reshape": bh.reshape,
+    "broadcast_to": bh.broadcast_to,
+    "matmul": bh.matmul,
+    "stop_gradient": bh.stop_gradient,
+    "astype": bh.astype,
+    "tril": bh.tril,
+    "cholesky": bh.linalg.cholesky,
+}
+
+UNKNOWN_NODE = 10**9
+
+
+class Adapter:
+    """What the replayer asks of a product, on a connection."""
+
+    def __init__(self, connection: bh.Connection) -> None:
+        self._connection = connection
+
+    def supports(self, op: str) -> bool:
+        return op == "einsum" or op in FUNCTIONS
+
+    def new_tape(self) -> bh.Tape:
+        return bh.Tape(self._connection)
+
+    def close(self, tape: bh.Tape) -> None:
+        tape.close()
+
+    def leaf(self, tape: bh.Tape, value: Array, tangent: Array | None = None) -> bh.TrackedTensor:
+        return tape.leaf(value) if tangent is None else tape.leaf_with_tangent(value, tangent)
+
+    def const(self, tape: bh.Tape, value: Array) -> bh.TrackedTensor:
+        return tape.constant(value)
+
+    def op(
+        self, tape: bh.Tape, name: str, args: Sequence[Any], attrs: dict[str, Any], nout: int
+    ) -> Any:
+        if name == "einsum":
+            return bh.einsum(*einsum_arguments(args, attrs))
+        if name == "stack":
+            return bh.stack(args, **attrs)
+        return FUNCTIONS[name](*args, **attrs)
+
+    def value(self, tape: bh.Tape, node: Any) -> Array:
+        return np.asarray(node.numpy() if isinstance(node, bh.TrackedTensor) else node)
+
+    def pullback(self, tape: bh.Tape, node: Any) -> Callable[[Any], Array]:
+        return _or_zeros(tape.pullback(node))
+
+    def hvp(self, tape: bh.Tape, node: Any) -> tuple[Callable[[Any], Array], Callable[[Any], Array]]:
+        result = tape.hvp(node)
+        return _or_zeros(result.gradients), _or_zeros(result.hvp)
+
+    def unknown_node(self, tape: bh.Tape) -> int:
+        return UNKNOWN_NODE
+
+    def error_kind(self, error: BaseException) -> str | None:
+        if not isinstance(error, bh.BackhaulError) or isinstance(error, bh.InternalError):
+            return None
+        kind = error.reason.lower()
+        return "missing_session" if isinstance(error, bh.SessionError) else kind
+
+
+def einsum_arguments(operands: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
+    """The arguments of a call in either notation."""
+    if "spec" in attrs:
+        return [attrs["spec"], *operands]
+    sublists = [*attrs["sublists"]]
+    arguments: list[Any] = []
+    for operand, sublist in zip(operands, sublists, strict=True):
+        arguments += [operand, _labels(sublist)]
+    if attrs.get("out_sublist") is not None:
+        arguments.append(_labels(attrs["out_sublist"]))
+    return arguments
+
+
+def _labels(sublist: Sequence[Any]) -> list[Any]:
+    return [Ellipsis if label == "..." else label for label in sublist]
+
+
+def _or_zeros(gradients: bh.Gradients) -> Callable[[Any], Array]:
+    """Leaves that the loss does not reach have no gradient here; the corpus expects zeros."""
+
+    def get(leaf: Any) -> Array:
+        found = gradients.get(leaf)
+        return np.zeros(leaf.shape, leaf.dtype) if found is None else found
+
+    return get

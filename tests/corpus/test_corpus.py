@@ -1,0 +1,52 @@
+"""Every case of the corpus whose ops exist, embedded and over a socket."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backhaul as bh
+from tests.corpus.adapter import Adapter
+
+CORPUS = Path(os.environ.get("BACKHAUL_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
+PRESENT = (CORPUS / "cases.jsonl").is_file()
+pytestmark = pytest.mark.corpus
+
+
+def _load() -> list[dict[str, Any]]:
+    if not PRESENT:
+        return []
+    sys.path.insert(0, str(CORPUS / "tools"))
+    import fmt
+
+    supported = Adapter.supports
+    cases: list[dict[str, Any]] = fmt.load(str(CORPUS))
+    return [c for c in cases if all(supported(Adapter, op) for op in c["requires"])]  # type: ignore[arg-type]
+
+
+CASES = _load()
+
+
+def test_the_corpus_is_there() -> None:
+    if not PRESENT:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"no corpus at {CORPUS}: set BACKHAUL_CORPUS to its folder")
+        pytest.skip(f"no corpus at {CORPUS}: set BACKHAUL_CORPUS to its folder")
+    core = {"einsum", "mul", "add", "sub", "neg", "sum", "real", "conj"}
+    assert sum(set(c["requires"]) <= core for c in CASES) >= 740
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c["id"] for c in CASES])
+def test_case(case: dict[str, Any], connection: bh.Connection) -> None:
+    import replay
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # the replayer's own arithmetic on Inf and NaN
+        status, why = replay.run_case(Adapter(connection), case)
+    assert status == "pass", why
