@@ -30,12 +30,11 @@ def _cases() -> Iterator[Any]:
     for entry in CATALOG.values():
         for i, sample in enumerate(entry.samples):
             for dtype in INEXACT:
-                if entry.name == "astype" and dtype.kind == "c":
-                    sample = Sample(sample.shapes, {"dtype": "complex64"})
                 yield pytest.param(entry, sample, dtype, id=f"{entry.name}-{i}-{dtype}")
 
 
 CASES = list(_cases())
+DIFFERENTIABLE = [case for case in CASES if case.values[0].differentiable]
 
 
 class Drawn:
@@ -105,7 +104,7 @@ def close(a: Any, b: Any, tolerance: float) -> None:
 
 def test_every_entry_has_a_rule_and_samples_and_every_rule_an_entry() -> None:
     assert set(CATALOG) == set(RULES)
-    assert all(entry.samples for entry in CATALOG.values())
+    assert all(entry.samples for entry in CATALOG.values() if not entry.private)
 
 
 @pytest.mark.parametrize(("entry", "sample", "dtype"), CASES)
@@ -120,11 +119,9 @@ def test_inferred_shapes_and_dtypes_are_those_computed(
         assert node.requires_grad is (entry.differentiable and inferred.inexact)
 
 
-@pytest.mark.parametrize(("entry", "sample", "dtype"), CASES)
+@pytest.mark.parametrize(("entry", "sample", "dtype"), DIFFERENTIABLE)
 def test_first_and_second_derivatives(entry: Op, sample: Sample, dtype: np.dtype[Any]) -> None:
     """jvp against central differences, Re⟨ct, jvp⟩ = Re⟨vjp, t⟩, H·v against differenced gradients."""
-    if not entry.differentiable:
-        pytest.skip(f"{entry.name} is constant by definition")
     drawn = Drawn(entry, sample, dtype)
     tape, leaves, results = drawn.record(drawn.operands)
     plus, minus = (drawn.record(drawn.at(s))[2] for s in (drawn.step, -drawn.step))
@@ -150,10 +147,8 @@ def test_first_and_second_derivatives(entry: Op, sample: Sample, dtype: np.dtype
         close(first[leaf], expected, drawn.tolerance)
 
 
-@pytest.mark.parametrize(("entry", "sample", "dtype"), CASES)
+@pytest.mark.parametrize(("entry", "sample", "dtype"), DIFFERENTIABLE)
 def test_the_hessian_is_symmetric(entry: Op, sample: Sample, dtype: np.dtype[Any]) -> None:
-    if not entry.differentiable:
-        pytest.skip(f"{entry.name} is constant by definition")
     drawn = Drawn(entry, sample, dtype)
     tape, leaves, results = drawn.record(drawn.operands)
     cotangents = [drawn.normal(node.aval.shape, node.aval.dtype) for node in results]
