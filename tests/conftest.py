@@ -36,9 +36,7 @@ def target(server: Server) -> str:
 @pytest.fixture(scope="session", params=TRANSPORTS)
 def connection(request: pytest.FixtureRequest) -> Iterator[bh.Connection]:
     """A connection by each transport: tests that take it hold for both."""
-    where = (
-        "embedded" if request.param == "embedded" else request.getfixturevalue("target")
-    )
+    where = "embedded" if request.param == "embedded" else request.getfixturevalue("target")
     with bh.connect(where, timeout=60) as made:
         yield made
 

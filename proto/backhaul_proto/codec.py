@@ -79,9 +79,7 @@ def read_block(data: bytes) -> Block:
     """The block of these bytes; its attributes are still to be bound to the catalog."""
     message = parse(graph_pb2.Block, data)
     calls = [
-        Call(
-            call.op, read_attributes(call.attributes), call.operand_count, call.result_count or 1
-        )
+        Call(call.op, read_attributes(call.attributes), call.operand_count, call.result_count or 1)
         for call in message.calls
     ]
     return Block(message.input_count, calls, list(message.steps), list(message.operands))
@@ -234,9 +232,7 @@ def read_hvp(
     return HvpQuestion(message.loss, directions, _read_wrt(message))
 
 
-def _write_operand(
-    message: graph_pb2.Operand, operand: NodeOrArray, arrays: list[Array]
-) -> None:
+def _write_operand(message: graph_pb2.Operand, operand: NodeOrArray, arrays: list[Array]) -> None:
     if isinstance(operand, int):
         message.node = operand
     else:
@@ -244,9 +240,7 @@ def _write_operand(
         arrays.append(operand)
 
 
-def _read_operand(
-    message: graph_pb2.Operand, arrays: Sequence[Array], what: str
-) -> NodeOrArray:
+def _read_operand(message: graph_pb2.Operand, arrays: Sequence[Array], what: str) -> NodeOrArray:
     match message.WhichOneof("source"):
         case "node":
             return message.node
@@ -320,7 +314,9 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
         loss_value=arrays[message.loss_value] if message.sets else None,
         sets=[
             GradientSet(
-                list(each.nodes), [arrays[i] for i in each.gradients], [arrays[i] for i in each.hvps]
+                list(each.nodes),
+                [arrays[i] for i in each.gradients],
+                [arrays[i] for i in each.hvps],
             )
             for each in message.sets
         ],

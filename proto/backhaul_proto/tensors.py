@@ -26,13 +26,13 @@ _DTYPES: Final = {
     for name, number in tensor_pb2.DataType.items()
     if number
 }
-_NUMBERS: Final = {dtype: number for number, dtype in _DTYPES.items()}
+_NUMBERS: Final[dict[np.dtype, Any]] = {dtype: number for number, dtype in _DTYPES.items()}
 
 _TENSORS_FIELD: Final = b"\x7a"  # field 15, length-delimited: `tensors` of requests and answers
 _DATA_FIELD: Final = b"\x7a"  # field 15, length-delimited: Tensor.data
 
 
-def number_of(dtype: np.dtype) -> tensor_pb2.DataType:
+def number_of(dtype: np.dtype) -> Any:
     """The wire's number of a supported dtype."""
     return _NUMBERS[dtype]
 

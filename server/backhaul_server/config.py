@@ -14,18 +14,26 @@ class ServerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BACKHAUL_", frozen=True)
 
-    host: str = Field("127.0.0.1", description="Address to listen on; loopback unless told otherwise.")
+    host: str = Field(
+        "127.0.0.1", description="Address to listen on; loopback unless told otherwise."
+    )
     port: int = Field(50051, ge=0, le=65535, description="TCP port; 0 takes any free one.")
     unix: Path | None = Field(None, description="A unix socket to listen on as well.")
-    threads: int = Field(64, ge=1, description="Calls in the server at once, waiting ones included.")
+    threads: int = Field(
+        64, ge=1, description="Calls in the server at once, waiting ones included."
+    )
     max_message_bytes: int = Field(
         1 << 30, ge=1 << 16, le=(1 << 31) - 1, description="Largest message either way, in bytes."
     )
     grace: float = Field(
-        10.0, ge=0, description="Seconds that running calls are given on SIGTERM before they are cancelled."
+        10.0,
+        ge=0,
+        description="Seconds that running calls are given on SIGTERM before they are cancelled.",
     )
     log_format: Literal["json", "text"] = Field("json", description="Form of the log on stderr.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="What is logged."
+    )
 
     @property
     def addresses(self) -> list[str]:

@@ -69,7 +69,9 @@ class Adapter:
     def pullback(self, tape: bh.Tape, node: Any) -> Callable[[Any], Array]:
         return _or_zeros(tape.pullback(node))
 
-    def hvp(self, tape: bh.Tape, node: Any) -> tuple[Callable[[Any], Array], Callable[[Any], Array]]:
+    def hvp(
+        self, tape: bh.Tape, node: Any
+    ) -> tuple[Callable[[Any], Array], Callable[[Any], Array]]:
         result = tape.hvp(node)
         return _or_zeros(result.gradients), _or_zeros(result.hvp)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.corpus.adapter import Adapter
 
 import backhaul as bh
-from tests.corpus.adapter import Adapter
 
 CORPUS = Path(os.environ.get("BACKHAUL_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 PRESENT = (CORPUS / "cases.jsonl").is_file()

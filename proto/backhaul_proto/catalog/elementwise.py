@@ -83,10 +83,22 @@ register(
 register(Op("negative", ("x",), _no_bool, "The negative -x, element by element.", samples=_UNARY))
 register(Op("conj", ("x",), _as_is, "The complex conjugate of each element.", samples=_UNARY))
 register(
-    Op("real", ("x",), _real, "The real part of each element; x itself when x is real.", samples=_UNARY)
+    Op(
+        "real",
+        ("x",),
+        _real,
+        "The real part of each element; x itself when x is real.",
+        samples=_UNARY,
+    )
 )
 register(
-    Op("imag", ("x",), _real, "The imaginary part of each element; zeros when x is real.", samples=_UNARY)
+    Op(
+        "imag",
+        ("x",),
+        _real,
+        "The imaginary part of each element; zeros when x is real.",
+        samples=_UNARY,
+    )
 )
 register(
     Op(
@@ -94,8 +106,13 @@ register(
         ("x",),
         _astype,
         "x converted to another dtype.\n\nA complex x stays complex: take `real` first.",
-        attributes=(Attribute("dtype", "dtype", required=True, keyword_only=False, doc="The new dtype."),),
-        samples=(Sample(((2, 3),), {"dtype": "complex128"}),),
+        attributes=(
+            Attribute("dtype", "dtype", required=True, keyword_only=False, doc="The new dtype."),
+        ),
+        samples=(
+            Sample(((2, 3),), {"dtype": "complex128"}),
+            Sample(((),), {"dtype": "complex128"}),
+        ),
     )
 )
 register(

@@ -127,7 +127,9 @@ register(
         ("x",),
         _broadcast_to,
         "x repeated along new axes and axes of size 1, to the given shape.",
-        attributes=(Attribute("shape", "ints", required=True, keyword_only=False, doc="The new shape."),),
+        attributes=(
+            Attribute("shape", "ints", required=True, keyword_only=False, doc="The new shape."),
+        ),
         samples=(
             Sample(((3,),), {"shape": (2, 3)}),
             Sample(((2, 1),), {"shape": (2, 3)}),
@@ -163,7 +165,9 @@ register(
         _tril,
         "The lower triangles of x's last two axes, zeros above.",
         attributes=(
-            Attribute("k", "int", 0, doc="The last diagonal that is kept; 0 is the main one, 1 above it."),
+            Attribute(
+                "k", "int", 0, doc="The last diagonal that is kept; 0 is the main one, 1 above it."
+            ),
         ),
         samples=(Sample(((3, 3),)), Sample(((2, 3, 4),), {"k": 1}), Sample(((0, 0),))),
     )

@@ -216,7 +216,8 @@ def _string(value: Any) -> str:
 
 
 def _dtype(value: Any) -> np.dtype:
-    return np.dtype(value).newbyteorder("=")
+    dtype: np.dtype = np.dtype(value).newbyteorder("=")
+    return dtype
 
 
 def _ints(value: Any) -> Ints:

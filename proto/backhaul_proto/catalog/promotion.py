@@ -49,19 +49,14 @@ def as_array(value: Any, *, what: str) -> np.ndarray[Any, Any]:
             INVALID_VALUE for a ragged list.
     """
     try:
-        array = np.asarray(value)
+        array = _listed(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise make_error(
             "INVALID_VALUE",
             f"{what} cannot be made an array: {error}. Give nested lists equal lengths, "
-            "and numbers only.",
+            "and numbers that float64 can hold.",
             operand=what,
         ) from None
-    if not isinstance(value, np.ndarray | np.generic) and not hasattr(value, "__array__"):
-        if array.dtype.kind in "biu" or array.size == 0:
-            array = array.astype(FLOAT64)
-        elif array.dtype.kind == "O" and all(isinstance(each, int) for each in array.flat):
-            array = array.astype(FLOAT64)
     dtype = array.dtype.newbyteorder("=")
     if dtype not in SUPPORTED:
         raise make_error(
@@ -72,6 +67,17 @@ def as_array(value: Any, *, what: str) -> np.ndarray[Any, Any]:
             actual=array.dtype,
         )
     return array if array.dtype == dtype and array.dtype.isnative else array.astype(dtype)
+
+
+def _listed(value: Any) -> np.ndarray[Any, Any]:
+    """NumPy's array of the value; integers of Python lists and numbers become float64."""
+    array = np.asarray(value)
+    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
+        return array
+    huge = array.dtype.kind == "O" and all(isinstance(each, int) for each in array.flat)
+    if huge or array.dtype.kind in "biu" or array.size == 0:
+        return array.astype(FLOAT64)
+    return array
 
 
 def _nearest(dtype: np.dtype) -> str:

@@ -10,13 +10,18 @@ from backhaul_proto.catalog.shapes import canonical_axes, reduced_shape
 
 _REDUCTION = (
     Attribute(
-        "axis", "axes", keyword_only=False, doc="Axis or axes to reduce over; all of them when left out."
+        "axis",
+        "axes",
+        keyword_only=False,
+        doc="Axis or axes to reduce over; all of them when left out.",
     ),
     Attribute("keepdims", "bool", False, doc="Whether reduced axes stay, with size 1."),
 )
 
 
-def _sum(avals: tuple[Aval, ...], axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Aval:
+def _sum(
+    avals: tuple[Aval, ...], axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Aval:
     x = avals[0]
     shape = reduced_shape(x.shape, canonical_axes(axis, x.ndim), keepdims)
     if x.inexact:

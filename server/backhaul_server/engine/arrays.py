@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -72,17 +72,19 @@ def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
 
 def _solve_lower(a: Array, b: Array, *, adjoint: bool) -> Array:
     """x with a x = b (or a^H x = b), a lower triangular, on the last two axes."""
+    trans: Literal[0, 2] = 2 if adjoint else 0
+
+    def solve(left: Array, right: Array) -> Array:
+        return scipy.linalg.solve_triangular(left, right, trans, lower=True, check_finite=False)
+
     if b.size == 0:
         return np.zeros(b.shape, np.result_type(a, b))
-    trans = 2 if adjoint else 0
     if a.ndim == b.ndim == 2:
-        return scipy.linalg.solve_triangular(a, b, trans=trans, lower=True, check_finite=False)
+        return solve(a, b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = np.broadcast_to(a, batch + a.shape[-2:])
-    right = np.broadcast_to(b, batch + b.shape[-2:])
-    out = np.empty(right.shape, np.result_type(a, b))
+    stacked_a: Array = np.broadcast_to(a, batch + a.shape[-2:])
+    stacked_b: Array = np.broadcast_to(b, batch + b.shape[-2:])
+    out = np.empty(stacked_b.shape, np.result_type(a, b))
     for index in np.ndindex(batch):
-        out[index] = scipy.linalg.solve_triangular(
-            left[index], right[index], trans=trans, lower=True, check_finite=False
-        )
+        out[index] = solve(stacked_a[index], stacked_b[index])
     return out

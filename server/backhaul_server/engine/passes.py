@@ -121,17 +121,14 @@ def push(
             continue
         call = node.call
         assert call is not None
-        jvp = call.rule.jvp
-        if jvp is None:
+        if call.jvp is None:
             raise hvp_not_supported(call.name)
         y = node.value
         values = map(_value, inputs)
         if call.rule.keeps:
-            dy, residuals[node] = jvp(
-                F, y, *values, *moving, residual=node.residual, **call.keywords
-            )
+            dy, residuals[node] = call.jvp(F, y, *values, *moving, residual=node.residual)
         else:
-            dy = jvp(F, y, *values, *moving, **call.keywords)
+            dy = call.jvp(F, y, *values, *moving)
         if type(dy) is tuple:
             tangents[node] = dy
         elif dy is not None:
@@ -157,6 +154,7 @@ def reverse(
     cotangents: dict[Node, Any] = {loss: seed}
     owned: set[Node] = set()
     found: Gradients = {}
+    is_needed = needed.__contains__
     for node in order:
         ct = cotangents.pop(node, None)
         if ct is None:
@@ -172,15 +170,14 @@ def reverse(
             continue
         call = node.call
         assert call is not None
-        keywords = call.keywords
-        if call.rule.keeps:
-            keywords = {**keywords, "residual": residual(node)}
-        needs = [each in needed for each in inputs]
+        needs = list(map(is_needed, inputs))
         if True not in needs:
             continue
-        sent = call.rule.cotangents(
-            F, ct, value(node), [value(each) for each in inputs], needs, **keywords
-        )
+        operands = list(map(value, inputs))
+        if call.rule.keeps:
+            sent = call.cotangents(F, ct, value(node), operands, needs, residual=residual(node))
+        else:
+            sent = call.cotangents(F, ct, value(node), operands, needs)
         for each, need, g in zip(inputs, needs, sent, strict=True):
             if g is None or not need:
                 continue
@@ -212,9 +209,7 @@ def fit(F: Namespace, g: Array, kind: Aval) -> Array:
     return g
 
 
-def _plan(
-    loss: Node, wrt: Sequence[Node] | None
-) -> tuple[list[Node], set[Node] | None, set[Node]]:
+def _plan(loss: Node, wrt: Sequence[Node] | None) -> tuple[list[Node], set[Node] | None, set[Node]]:
     """What the loss reaches, latest first; which of it is wanted; which is to be sent cotangents."""
     seen = {loss}
     stack = [loss]

@@ -200,4 +200,3 @@ class Tape:
             for node, dtype in zip(operands, call.casts, strict=True)
         ]
         return cast, [node.value for node in cast]
-

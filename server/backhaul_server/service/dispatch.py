@@ -13,12 +13,12 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from backhaul_proto import codec, tensors
+from backhaul_proto._version import __version__
 from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.errors import BackhaulError, from_wire, make_error
 from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits
 from backhaul_proto.v1 import service_pb2
-from backhaul_proto._version import __version__
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.rules import RULES
 from backhaul_server.service import plain
@@ -128,13 +128,9 @@ class Dispatcher:
 
     def _infer(self, request: service_pb2.InferRequest, *_: Any) -> Parts:
         given = plain.op_attributes(codec.read_attributes(request.attributes), request.op)
-        avals = [
-            codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)
-        ]
+        avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
         prepared = self.engine.prepare(request.op, given, tuple(avals))
-        return _header(
-            service_pb2.InferResponse(results=map(codec.type_message, prepared.results))
-        )
+        return _header(service_pb2.InferResponse(results=map(codec.type_message, prepared.results)))
 
     def _open_session(
         self, request: service_pb2.OpenSessionRequest, _: Any, principal: str, call: Call
@@ -178,9 +174,7 @@ class Dispatcher:
         )
         return _header(service_pb2.ReleaseResponse())
 
-    def _leaf(
-        self, request: service_pb2.LeafRequest, _: Any, principal: str, call: Call
-    ) -> Parts:
+    def _leaf(self, request: service_pb2.LeafRequest, _: Any, principal: str, call: Call) -> Parts:
         infos = self._record(plain.leaf(request), principal, call, count=1)
         return _header(service_pb2.LeafResponse(node=infos[0]))
 
@@ -248,17 +242,13 @@ class Dispatcher:
         def infos() -> list[Any]:
             session = self._sessions.find(principal, request.session, request.epoch)
             return [
-                _node_info(
-                    each, session.describe(each), session.reaches_tangent(each)
-                )
+                _node_info(each, session.describe(each), session.reaches_tangent(each))
                 for each in range(answer.base_id, answer.base_id + count)
             ]
 
         return self._worker.run(call, infos)
 
-    def _result_count(
-        self, request: service_pb2.ApplyRequest, principal: str, call: Call
-    ) -> int:
+    def _result_count(self, request: service_pb2.ApplyRequest, principal: str, call: Call) -> int:
         given = plain.op_attributes(codec.read_attributes(request.attributes), request.op)
 
         def avals() -> tuple[Aval, ...]:

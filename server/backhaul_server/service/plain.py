@@ -30,7 +30,9 @@ def leaf(request: service_pb2.LeafRequest) -> Execute:
     kind = CONSTANT if request.constant else LEAF
     if request.HasField("tangent"):
         if request.constant:
-            raise make_error("INVALID_VALUE", "A constant has no tangent; leave one of the two out.")
+            raise make_error(
+                "INVALID_VALUE", "A constant has no tangent; leave one of the two out."
+            )
         arrays.append(tensors.read(request.tangent, "tangent"))
         kind = LEAF_WITH_TANGENT
     return _execute(request.session, _block(Call(kind), request.node, []), tensors=arrays)
@@ -110,5 +112,7 @@ def _block(call: Call, node: int, operands: list[int]) -> BlockCall:
     return BlockCall(codec.block_hash(data), data, node, operands)
 
 
-def _execute(session: service_pb2.SessionRef, block: BlockCall | None = None, **parts: Any) -> Execute:
+def _execute(
+    session: service_pb2.SessionRef, block: BlockCall | None = None, **parts: Any
+) -> Execute:
     return Execute(session.id, session.epoch, block=block, **parts)

@@ -107,11 +107,11 @@ class Server:
         return f"unix://{path}" if unix else f"grpc://{address.rpartition(':')[0]}:{port}"
 
 
-class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc ships no types
+class _Handlers(grpc.GenericRpcHandler):
     """The service's methods, as handlers of raw bytes: what cannot be parsed gets a typed error too."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
-        self._methods = {
+        self._methods: dict[str, Any] = {
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(
                 _Method(dispatcher, name), None, None
             )
@@ -136,9 +136,7 @@ class _Method:
         context.add_callback(call.cancel)
         try:
             message: Any = codec.parse(self._request, data)
-            arrays = (
-                tensors.read_all(message.tensors) if self._name in _STREAMED_TENSORS else []
-            )
+            arrays = tensors.read_all(message.tensors) if self._name in _STREAMED_TENSORS else []
             header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
             response = tensors.join(header, results)
             self._check_size(len(response))
@@ -182,5 +180,3 @@ def _check_unix_path(path: str) -> None:
             f"The socket path {path} must be absolute, in a directory that exists.",
             actual=path,
         )
-
-

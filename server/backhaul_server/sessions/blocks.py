@@ -50,9 +50,7 @@ class KnownBlock:
     nbytes: int
     plans: OrderedDict[object, Plan] = field(default_factory=OrderedDict)
 
-    def plan(
-        self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]
-    ) -> Plan:
+    def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
         """The plan for these inputs and for the tensors that its sources take."""
         key = (
             id(engine),
@@ -146,7 +144,9 @@ def _bind(call: Call) -> tuple[Op, Attributes] | str:
     entry = catalog.get(call.op)
     given = dict(call.attributes)
     if len(given) != len(call.attributes):
-        raise make_error("INVALID_ATTRIBUTE", f"{call.op}: an attribute is given twice.", op=call.op)
+        raise make_error(
+            "INVALID_ATTRIBUTE", f"{call.op}: an attribute is given twice.", op=call.op
+        )
     return entry, catalog.bind(entry, given)
 
 

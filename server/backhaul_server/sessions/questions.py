@@ -10,7 +10,13 @@ import numpy as np
 
 from backhaul_proto.catalog.avals import aval
 from backhaul_proto.errors import AutodiffError, make_error
-from backhaul_proto.messages import GradientSet, HvpQuestion, NodeOrArray, PullbackQuestion, Question
+from backhaul_proto.messages import (
+    GradientSet,
+    HvpQuestion,
+    NodeOrArray,
+    PullbackQuestion,
+    Question,
+)
 from backhaul_server.engine.checks import Described, check_directions, check_loss
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
@@ -126,8 +132,7 @@ def _hvp(
         for direction in question.directions
     ]
     return [
-        _set(engine, gradients, products)
-        for gradients, products in tape.hvp(loss, directions, wrt)
+        _set(engine, gradients, products) for gradients, products in tape.hvp(loss, directions, wrt)
     ]
 
 

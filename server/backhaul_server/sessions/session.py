@@ -81,7 +81,9 @@ class Session:
             failures = _new_failures(made.values())
             answer = self._answer(request, base_id, failures, made)
         except BaseException:
-            self._tape.has_tangent = had_tangent  # all else of a request that fails is dropped with it
+            self._tape.has_tangent = (
+                had_tangent  # all else of a request that fails is dropped with it
+            )
             raise
         self._commit(request, base_id, failures, made)
         return answer
@@ -107,10 +109,10 @@ class Session:
 
     def info(self, now: float) -> SessionInfo:
         """What it holds."""
-        self._release_pending()
-        held = _reached(self._nodes.values())
-        nbytes = sum(node.aval.nbytes for node in held if node.error is None)
-        return SessionInfo(len(self._nodes), nbytes, now - self.opened_at, self._last.seq)
+        leaving = set(self._to_release)
+        held = [node for each, node in self._nodes.items() if each not in leaving]
+        nbytes = sum(map(_nbytes, _reached(held)))
+        return SessionInfo(len(held), nbytes, now - self.opened_at, self._last.seq)
 
     # Order
 
@@ -269,6 +271,13 @@ def _reached(nodes: Iterable[Node]) -> list[Node]:
                 found[id(each)] = each
                 stack.append(each)
     return list(found.values())
+
+
+def _nbytes(node: Node) -> int:
+    """Bytes of its arrays; those of an op with several results are counted at the results."""
+    own = 0 if node.error is not None or type(node.value) is tuple else node.aval.nbytes
+    kept = node.residual if type(node.residual) is tuple else ()
+    return own + sum(int(each.nbytes) for each in kept)
 
 
 def _aval_of(array: Array) -> Aval:

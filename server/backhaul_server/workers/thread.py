@@ -7,13 +7,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitTimeout
 from threading import Event
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
 from backhaul_proto.errors import BackhaulError, make_error
 
 T = TypeVar("T")
+
+# gRPC tells a call without a deadline as one of centuries, which a wait cannot take.
+_LONGEST_TIMEOUT: Final = 365 * 86400.0
 
 
 class Call:
@@ -28,7 +31,9 @@ class Call:
         self, timeout: float | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock = clock
-        self._deadline = None if timeout is None else clock() + timeout
+        self._deadline = (
+            None if timeout is None or timeout > _LONGEST_TIMEOUT else clock() + timeout
+        )
         self._cancelled = Event()
 
     def cancel(self) -> None:

@@ -127,9 +127,7 @@ def test_first_and_second_derivatives(entry: Op, sample: Sample, dtype: np.dtype
     plus, minus = (drawn.record(drawn.at(s))[2] for s in (drawn.step, -drawn.step))
     cotangents = [drawn.normal(node.aval.shape, node.aval.dtype) for node in results]
 
-    differences = [
-        (p.value - m.value) / (2 * drawn.step) for p, m in zip(plus, minus, strict=True)
-    ]
+    differences = [(p.value - m.value) / (2 * drawn.step) for p, m in zip(plus, minus, strict=True)]
     whole = _weighted(tape, results, cotangents)
     gradients = tape.pullback(whole, wrt=leaves)[0]
     got = [gradients[leaf] for leaf in leaves]

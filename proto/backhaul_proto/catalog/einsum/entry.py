@@ -86,7 +86,9 @@ Raises:
             Sample(((3, 2), (1, 2)), {"subscripts": "ij,ij->i"}),
             Sample(((2, 3), (2, 3), (4, 3)), {"subscripts": "ia,ja,ka->ijk"}),
             Sample(((2, 3), (3, 2), (2, 4)), {"subscripts": "ij,(jk,kl)->il"}),
-            Sample(((2, 3), (3, 2), (2, 4)), {"labels": [[0, 1], [1, 2], [2, 3]], "output": [0, 3]}),
+            Sample(
+                ((2, 3), (3, 2), (2, 4)), {"labels": [[0, 1], [1, 2], [2, 3]], "output": [0, 3]}
+            ),
             Sample(
                 ((2, 3), (3, 2), (2, 4)), {"subscripts": "ij,jk,kl->il", "path": [[1, 2], [0, 1]]}
             ),

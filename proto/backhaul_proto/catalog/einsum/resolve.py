@@ -216,9 +216,7 @@ def _declare_sizes(
             )
 
 
-def _result_labels(
-    expression: Expression, inputs: Sequence[Ints], sizes: dict[int, int]
-) -> Ints:
+def _result_labels(expression: Expression, inputs: Sequence[Ints], sizes: dict[int, int]) -> Ints:
     under = sum(label < ELLIPSIS for label in sizes)  # they are numbered without gaps
     counts = Counter(label for term in inputs for label in term)
     if expression.output is None:
@@ -303,5 +301,3 @@ def _path_groups(path: tuple[Ints, ...], count: int) -> Iterator[Ints]:
             expected=1,
             actual=len(left),
         )
-
-

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import prod
 from typing import Any, NamedTuple
 
 from backhaul_server.engine.einsum.layout import (
@@ -60,11 +59,10 @@ def lower(
     return _lower_matmul(a, b, result, best, sizes, conditions), best.layout(result)
 
 
-def choose_order(
-    a: Layout, b: Layout, labels: frozenset[int], wish: Wish, sizes: Sizes
-) -> Ints:
+def choose_order(a: Layout, b: Layout, labels: frozenset[int], wish: Wish, sizes: Sizes) -> Ints:
     """The order of a result's axes, where it is free: what this step gives without a copy, if
-    possible so that the step that reads it needs none either."""
+    possible so that the step that reads it needs none either.
+    """
     kinds = _kinds(a, b, tuple(labels))
     if not kinds.summed:
         return wish.order
@@ -187,7 +185,8 @@ def _matrix_products(
     a: Layout, b: Layout, result: Ints, kinds: _Kinds, sizes: Sizes
 ) -> Iterator[_MatrixProduct]:
     """The ways worth a look. Cost counts elements copied; a result that comes out as a transposed
-    view counts half, since the next step may have to copy it."""
+    view counts half, since the next step may have to copy it.
+    """
     batch, rows = only(result, kinds.batch), only(result, kinds.rows)
     columns = only(result, kinds.columns)
     size_a, size_b = volume(a.axes, sizes), volume(b.axes, sizes)

@@ -163,9 +163,7 @@ def _wishes(tree: Sequence[Pair], terms: Sequence[Ints], output: Ints) -> dict[i
     for number in range(last, count - 1, -1):
         pair, order = tree[number - count], wishes[number].order
         members = (pair.first, pair.second)
-        labels = [
-            frozenset(terms[m]) if m < count else tree[m - count].labels for m in members
-        ]
+        labels = [frozenset(terms[m]) if m < count else tree[m - count].labels for m in members]
         both = labels[0] & labels[1]
         summed = both - pair.labels
         given = next((terms[m] for m in members if m < count), tuple(sorted(summed)))
@@ -209,9 +207,7 @@ class Program:
 
     def contract(self, first: int, second: int, result: Ints) -> int:
         """Add a step with two operands; returns its slot."""
-        lowering, layout = lower(
-            self.layouts[first], self.layouts[second], result, self.sizes
-        )
+        lowering, layout = lower(self.layouts[first], self.layouts[second], result, self.sizes)
         self._steps.append((first, second, lowering))
         self.layouts.append(layout)
         self._complex.append(self._complex[first] or self._complex[second])
@@ -219,10 +215,9 @@ class Program:
 
     def finish(self) -> tuple[Unary | Binary, ...]:
         """The steps with their adjoints, found from the last back: how a cotangent lies depends on
-        the adjoint that makes it."""
-        cotangents: dict[int, Layout] = {
-            len(self.layouts) - 1: Layout.dense(self.layouts[-1].axes)
-        }
+        the adjoint that makes it.
+        """
+        cotangents: dict[int, Layout] = {len(self.layouts) - 1: Layout.dense(self.layouts[-1].axes)}
         finished: list[Unary | Binary] = []
         for number in range(len(self._steps) - 1, -1, -1):
             ct = self._operands + number

@@ -113,9 +113,7 @@ def _diagonals(labels: Ints) -> tuple[Ints, tuple[tuple[int, int], ...]]:
     return tuple(left), tuple(found)
 
 
-def _embeddings(
-    distinct: Ints, result: Ints, sizes: Sizes
-) -> tuple[tuple[Embedding, ...], Ints]:
+def _embeddings(distinct: Ints, result: Ints, sizes: Sizes) -> tuple[tuple[Embedding, ...], Ints]:
     """One embedding for each repeated label of the result, and the labels that come out."""
     axes, found = distinct, []
     for label in distinct:

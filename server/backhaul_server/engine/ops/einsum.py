@@ -106,7 +106,5 @@ class Rearrange(Rule):
 
         return rearrange
 
-    def jvp(
-        self, F: Namespace, y: Array, x: Array, dx: Array, *, lowering: Rearrangement
-    ) -> Array:
+    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, *, lowering: Rearrangement) -> Array:
         return F.rearrange(dx, lowering=lowering)

@@ -57,7 +57,14 @@ class SolveLower(Rule):
     function = "solve_lower"
 
     def jvp(
-        self, F: Namespace, y: Array, a: Array, b: Array, da: Array, db: Array, adjoint: bool = False
+        self,
+        F: Namespace,
+        y: Array,
+        a: Array,
+        b: Array,
+        da: Array,
+        db: Array,
+        adjoint: bool = False,
     ) -> Array:
         if da is not None:
             low = F.tril(da)
@@ -65,7 +72,9 @@ class SolveLower(Rule):
             db = F.negative(moved) if db is None else F.subtract(db, moved)
         return F.solve_lower(a, db, adjoint=adjoint)
 
-    def vjp(self, F: Namespace, ct: Array, y: Array, a: Array, b: Array, adjoint: bool = False) -> Any:
+    def vjp(
+        self, F: Namespace, ct: Array, y: Array, a: Array, b: Array, adjoint: bool = False
+    ) -> Any:
         back = F.solve_lower(a, ct, adjoint=not adjoint)
 
         def of_a() -> Array:

@@ -84,7 +84,9 @@ class Stack(Rule):
 
     def jvp(self, F: Namespace, y: Array, *both: Array, axis: int) -> Array:
         arrays, tangents = both[: len(both) // 2], both[len(both) // 2 :]
-        filled = (zeros_like(F, x) if dx is None else dx for x, dx in zip(arrays, tangents, strict=True))
+        filled = (
+            zeros_like(F, x) if dx is None else dx for x, dx in zip(arrays, tangents, strict=True)
+        )
         return F.stack(*filled, axis=axis)
 
     def cotangents(
@@ -106,6 +108,7 @@ class Unstack(Rule):
     def vjp(self, F: Namespace, ct: Any, y: Any, x: Array, axis: int) -> Any:
         return (
             lambda: F.stack(
-                *(zeros_like(F, part) if c is None else c for part, c in zip(y, ct, strict=True)), axis=axis
+                *(zeros_like(F, part) if c is None else c for part, c in zip(y, ct, strict=True)),
+                axis=axis,
             ),
         )

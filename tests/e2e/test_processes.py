@@ -1,0 +1,215 @@
+"""Server and clients as processes of their own: killed, stopped, demonstrated."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import backhaul as bh
+
+_EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class ServerProcess:
+    """``backhaul serve`` in a process of its own; its log is kept."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-m", "backhaul", "serve", "--port", "0", *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("listening on grpc://"), line
+        self.target = line.split()[-1]
+
+    def stop(self) -> tuple[int, list[dict[str, Any]]]:
+        """SIGTERM: the exit status, and the log."""
+        self.process.send_signal(signal.SIGTERM)
+        _, log = self.process.communicate(timeout=30)
+        return self.process.returncode, [json.loads(line) for line in log.splitlines()]
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[ServerProcess]:
+    server = ServerProcess(*options)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.process.kill()
+        server.process.communicate()
+
+
+def square(connection: bh.Connection) -> float:
+    with bh.Tape(connection) as tape:
+        x = tape.leaf(3.0)
+        return float(tape.pullback(x * x)[x])
+
+
+def test_sigterm_ends_a_server_that_was_used_with_status_zero_and_a_clean_log() -> None:
+    with serving() as server:
+        with bh.connect(server.target, timeout=30) as connection:
+            assert square(connection) == 6.0
+            with bh.Tape(connection) as tape:
+                low = bh.linalg.cholesky(tape.leaf(-np.eye(2)))
+                with pytest.raises(bh.LinearAlgebraError):
+                    low.numpy()
+        raw = grpc.insecure_channel(server.target.removeprefix("grpc://"))
+        with pytest.raises(grpc.RpcError):
+            raw.unary_unary("/backhaul.v1.BackhaulService/Execute")(b"\xff")
+        raw.close()
+        status, log = server.stop()
+    assert status == 0
+    assert [line["message"] for line in log][:1] == ["serving"]
+    assert any(line.get("reason") == "MALFORMED_REQUEST" for line in log)
+    assert not any("exc_info" in line or "Traceback" in json.dumps(line) for line in log)
+
+
+def test_a_client_that_is_killed_leaves_the_server_serving() -> None:
+    program = (
+        "import sys, numpy as np, backhaul as bh\n"
+        "tape = bh.Tape(bh.connect(sys.argv[1]))\n"
+        "x = tape.leaf(np.ones((500, 500)))\n"
+        "y = x @ x\n"
+        "y.numpy()\n"
+        "print('working', flush=True)\n"
+        "while True:\n"
+        "    (y @ y).numpy()\n"
+    )
+    with serving() as server, bh.connect(server.target, timeout=30) as connection:
+        for _ in range(3):
+            with subprocess.Popen(
+                [sys.executable, "-c", program, server.target], stdout=subprocess.PIPE, text=True
+            ) as client:
+                assert client.stdout is not None
+                assert client.stdout.readline() == "working\n"
+                client.kill()
+            assert square(connection) == 6.0
+        assert server.stop()[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_ends_under_a_waiting_client_is_a_typed_error(number: signal.Signals) -> None:
+    with serving("--grace", "0.1") as server, bh.connect(server.target, timeout=20) as connection:
+        tape = bh.Tape(connection)
+        x = tape.leaf(np.eye(400))
+        y = x
+        for _ in range(2000):
+            y = y @ x
+        killer = threading.Timer(0.5, server.process.send_signal, [number])
+        killer.start()
+        started = time.monotonic()
+        with pytest.raises((bh.TransportError, bh.SessionError)):
+            tape.pullback(bh.sum(y))
+        assert time.monotonic() - started < 20
+        killer.join()
+        server.process.wait(30)
+        with pytest.raises(bh.Unavailable) as gone:
+            x.numpy()
+        assert server.target in gone.value.message
+
+
+def test_a_server_that_stops_answering_is_a_deadline_exceeded() -> None:
+    with serving() as server, bh.connect(server.target, timeout=1.0) as connection:
+        assert square(connection) == 6.0
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(bh.DeadlineExceeded):
+                square(connection)
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        assert square(connection) == 6.0
+
+
+def test_work_that_takes_longer_than_the_timeout_is_stopped_and_the_tape_is_as_before() -> None:
+    with serving() as server, bh.connect(server.target, timeout=0.5) as connection:
+        tape = bh.Tape(connection)
+        x = tape.leaf(np.eye(300))
+        before = bh.sum(x)
+        assert float(before) == 300.0
+        y = x
+        for _ in range(20_000):
+            y = y @ x
+        with pytest.raises(bh.DeadlineExceeded):
+            bh.sum(y).numpy()
+        del y
+        with bh.connect(server.target, timeout=20) as other:
+            assert square(other) == 6.0
+        assert float(bh.sum(x * 2.0)) == 600.0
+
+
+def test_a_port_in_use_is_an_error_at_once() -> None:
+    with serving() as server:
+        port = server.target.rpartition(":")[2]
+        second = subprocess.run(
+            [sys.executable, "-m", "backhaul", "serve", "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert second.returncode == 1
+    assert "INVALID_TARGET" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_a_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "backhaul.sock"
+    with serving("--unix", str(path)), bh.connect(f"unix://{path}", timeout=20) as connection:
+        assert square(connection) == 6.0
+
+
+def test_health_and_reflection(server: Any, target: str) -> None:
+    with grpc.insecure_channel(target.removeprefix("grpc://")) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for name in ("", "backhaul.v1.BackhaulService"):
+            answer = stub.Check(health_pb2.HealthCheckRequest(service=name))
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        from google.protobuf.descriptor_pool import DescriptorPool
+        from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+            ProtoReflectionDescriptorDatabase,
+        )
+
+        pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
+        service = pool.FindServiceByName("backhaul.v1.BackhaulService")
+        assert "Execute" in {method.name for method in service.methods}
+
+
+def test_demo_and_ping_commands(target: str) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "backhaul", *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, "COLUMNS": "120"},
+        )
+
+    shown = run("demo", "--instance", str(_EXAMPLES / "tree_and_mirror.json"))
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert "WRONG" not in shown.stdout
+    assert shown.stdout.count(" ok ") == 4
+    answered = run("ping", target, "--json")
+    assert json.loads(answered.stdout)["protocol"] == "backhaul.v1"
+    refused = run("ping", "127.0.0.1:1", "--timeout", "2")
+    assert refused.returncode == 1
+    assert "UNAVAILABLE" in refused.stderr
+    nonsense = run("demo", "--instance", __file__)
+    assert nonsense.returncode == 1
+    assert "INVALID_VALUE" in nonsense.stderr
