@@ -64,7 +64,6 @@ class Engine:
         self.plain = Functions(self.xp)
         self.duals = DualFunctions(self.plain)
         self.prepare_bound = lru_cache(maxsize=16384)(self._prepare)
-        self._prepare_cached = lru_cache(maxsize=16384)(self._prepare_unbound)
 
     def prepare(
         self, name: str, attributes: Mapping[str, Any], avals: tuple[Aval, ...]
@@ -74,11 +73,8 @@ class Engine:
         Raises:
             InvalidArgument: no such op (UNKNOWN_OP), attributes or operands that cannot be right.
         """
-        try:
-            return self._prepare_cached(name, tuple(attributes.items()), avals)
-        except TypeError:  # an attribute that cannot be hashed, such as a list
-            entry = catalog.get(name)
-            return self.prepare_bound(entry, catalog.bind(entry, attributes), avals)
+        entry = catalog.get(name)
+        return self.prepare_bound(entry, catalog.bind(entry, attributes), avals)
 
     def _prepare(self, entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> PreparedCall:
         results = catalog.infer(entry, attributes, avals)
@@ -99,12 +95,6 @@ class Engine:
             casts,
             tuple(entry.differentiable and each.inexact for each in results),
         )
-
-    def _prepare_unbound(
-        self, name: str, attributes: tuple[tuple[str, Any], ...], avals: tuple[Aval, ...]
-    ) -> PreparedCall:
-        entry = catalog.get(name)
-        return self.prepare_bound(entry, catalog.bind(entry, dict(attributes)), avals)
 
     def cast(self, value: Array, dtype: np.dtype) -> Array:
         """The array in another dtype."""
