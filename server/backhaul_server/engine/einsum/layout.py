@@ -41,20 +41,18 @@ def positions(labels: Ints, order: Ints) -> Ints | None:
     return None if labels == order else tuple(map(labels.index, order))
 
 
-def is_matrix_view(memory: Ints, rows: Ints, columns: Ints, sizes: Sizes) -> bool:
-    """Whether BLAS can read an array as (a stack of) matrices rows x columns without a copy.
+def fastest(memory: Ints, sizes: Sizes) -> int | None:
+    """The label whose neighbours are next to each other in memory."""
+    return next((label for label in reversed(memory) if sizes[label] != 1), None)
 
-    Each of the two must be one run in memory, and one of them must end it.
-    """
+
+def are_runs(memory: Ints, groups: Iterable[Ints], sizes: Sizes) -> bool:
+    """Whether each group of labels stands together in memory, in its order: then it can be one axis."""
     order = tuple(label for label in memory if sizes[label] != 1)
-    rows = tuple(label for label in rows if sizes[label] != 1)
-    columns = tuple(label for label in columns if sizes[label] != 1)
-    ends = order[len(order) - len(rows) :] == rows or order[len(order) - len(columns) :] == columns
-    return ends and _is_run(order, rows) and _is_run(order, columns)
-
-
-def _is_run(order: Ints, labels: Ints) -> bool:
-    if not labels:
-        return True
-    start = order.index(labels[0])
-    return order[start : start + len(labels)] == labels
+    for group in groups:
+        run = tuple(label for label in group if sizes[label] != 1)
+        if run:
+            start = order.index(run[0])
+            if order[start : start + len(run)] != run:
+                return False
+    return True

@@ -15,15 +15,9 @@ import numpy as np
 
 from backhaul_proto.catalog.einsum import MAX_RANK, Einsum
 from backhaul_proto.errors import make_error
-from backhaul_server.engine.einsum.contraction import (
-    PLAIN,
-    Conditions,
-    Contraction,
-    Wish,
-    choose_order,
-    lower,
-)
+from backhaul_server.engine.einsum.contraction import Kinds, Wish, choose_order, lower, wish
 from backhaul_server.engine.einsum.layout import Ints, Layout, only
+from backhaul_server.engine.einsum.products import Conditions, Contraction
 from backhaul_server.engine.einsum.rearrangement import Rearrangement, rearrange
 from backhaul_server.engine.einsum.tree import Pair, contraction_tree
 
@@ -139,7 +133,7 @@ def _contract(program: Program, einsum: Einsum) -> None:
     output = only(tuple(dict.fromkeys(einsum.output)), present)
     terms = [frozenset(program.layouts[slot].axes) for slot in slots]
     tree = contraction_tree(terms, frozenset(output), program.sizes, einsum.groups)
-    wishes = _wishes(tree, [program.layouts[slot].axes for slot in slots], output)
+    wishes = _wishes(tree, [program.layouts[slot].axes for slot in slots], output, program.sizes)
     for number, pair in enumerate(tree):
         first, second = slots[pair.first], slots[pair.second]
         order = output
@@ -155,22 +149,24 @@ def _contract(program: Program, einsum: Einsum) -> None:
         slots.append(program.contract(first, second, order))
 
 
-def _wishes(tree: Sequence[Pair], terms: Sequence[Ints], output: Ints) -> dict[int, Wish]:
+def _wishes(
+    tree: Sequence[Pair], terms: Sequence[Ints], output: Ints, sizes: Sequence[int]
+) -> dict[int, Wish]:
     """How each result of the tree would best lie for the step that reads it, from the last back."""
     count = len(terms)
     last = count + len(tree) - 1
-    wishes = {last: Wish(output, frozenset(), frozenset())}
+    wishes = {last: Wish(output)}
     for number in range(last, count - 1, -1):
         pair, order = tree[number - count], wishes[number].order
         members = (pair.first, pair.second)
         labels = [frozenset(terms[m]) if m < count else tree[m - count].labels for m in members]
-        both = labels[0] & labels[1]
-        summed = both - pair.labels
-        given = next((terms[m] for m in members if m < count), tuple(sorted(summed)))
-        for member, own in zip(members, labels, strict=True):
-            rows = own - both
-            wished = (*only(order, both), *only(order, rows), *only(given, summed))
-            wishes[member] = Wish(wished if summed else only(order, own), rows, summed)
+        kinds = Kinds.of(labels[0], labels[1], pair.labels)
+        given = next((terms[m] for m in members if m < count), tuple(sorted(kinds.summed)))
+        batch, summed = only(order, kinds.batch), only(given, kinds.summed)
+        for member, own in zip(members, (kinds.rows, kinds.columns), strict=True):
+            wishes[member] = wish(kinds, batch, only(order, own), summed, sizes)
+            if not summed:
+                wishes[member] = Wish(only(order, own | kinds.batch))
     return wishes
 
 
@@ -247,9 +243,9 @@ class Program:
 
     def _conditions(
         self, ct: int, target: int, *, conjugate_a: bool = False, conjugate_b: bool = False
-    ) -> Conditions:
+    ) -> Conditions | None:
         """A cotangent is multiplied with conjugates; only its real part goes to a real operand."""
         given = Conditions(
             conjugate_a, conjugate_b, real=self._complex[ct] and not self._complex[target]
         )
-        return PLAIN if given == PLAIN else given
+        return None if given == Conditions() else given

@@ -10,8 +10,8 @@ from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.catalog.promotion import promote
 from backhaul_server.engine.dual import dual
 from backhaul_server.engine.einsum import passes
-from backhaul_server.engine.einsum.contraction import Contraction
 from backhaul_server.engine.einsum.plan import Binary, Plan, make_plan
+from backhaul_server.engine.einsum.products import Contraction
 from backhaul_server.engine.einsum.rearrangement import Rearrangement
 from backhaul_server.engine.rules import Array, Cotangents, Namespace, Rule, plus, rule
 

@@ -1,0 +1,5 @@
+"""``python -m backhaul`` is the command ``backhaul``."""
+
+from backhaul.cli import main
+
+main()

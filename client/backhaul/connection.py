@@ -1,0 +1,275 @@
+"""Connections: where tapes send their work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import Counter, deque
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from backhaul.known_blocks import KnownBlocks
+from backhaul.server_ops import OpInfo
+from backhaul.targets import Target, default_target, parse_target
+from backhaul.unusable import connection_closed
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.ops import Attributes
+from backhaul_proto.errors import BackhaulError, TransportError, make_error
+from backhaul_proto.messages import Answer, Execute, ServerInfo
+
+if TYPE_CHECKING:
+    from backhaul.recorder import Recorder
+    from backhaul.session import Session
+    from backhaul.transport import Transport
+
+BLOCK_BYTES: Final = 64 << 20
+INFERRED_KEPT: Final = 4096
+
+
+def connect(
+    target: str | None = None,
+    *,
+    token: str | None = None,
+    tls: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
+) -> Connection:
+    """Say where tapes send their work. Nothing is sent before the first question.
+
+    Args:
+        target: ``host:port``, ``grpc://host:port``, ``grpcs://host:port`` (TLS),
+            ``unix:///path/to/socket``, or ``embedded``: a server inside this process. Left out:
+            ``$BACKHAUL_TARGET``, else embedded.
+        token: sent with each call as a bearer token; beyond this machine only with TLS.
+        tls: file of root certificates (PEM) that the server's certificate is checked against, with
+            ``grpcs://`` or ``host:port``. Left out: with ``grpcs://`` the system's.
+        timeout: seconds that each call may take; None: as long as it takes.
+
+    Raises:
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
+        PermissionDenied: the token would travel in the clear.
+
+    Example:
+        >>> import backhaul as bh
+        >>> with bh.connect("embedded") as connection:
+        ...     tape = bh.Tape(connection)
+        ...     float(bh.sum(tape.leaf([1.0, 2.0])))
+        3.0
+    """
+    parsed = parse_target(default_target(os.environ) if target is None else target)
+    roots = None if tls is None else Path(tls)
+    if roots is not None:
+        parsed = _with_tls(parsed, roots)
+    if token is not None and parsed.kind == "plain" and not parsed.local:
+        raise make_error(
+            "PERMISSION_DENIED",
+            f"The token would travel to {parsed} in the clear, for anyone on the way to read. Use "
+            "grpcs://host:port, or leave the token out.",
+            target=parsed,
+        )
+    if timeout is not None and not timeout > 0:
+        raise make_error(
+            "INVALID_VALUE",
+            f"timeout is {timeout!r}; it is a number of seconds above 0, or None for no limit.",
+            actual=timeout,
+        )
+    return Connection(parsed, token=token, tls=roots, timeout=timeout)
+
+
+def _with_tls(target: Target, roots: Path) -> Target:
+    if target.kind not in ("plain", "tls") or target.text.startswith("grpc://"):
+        raise make_error(
+            "INVALID_VALUE",
+            f"tls= does not go with the target {target}; write grpcs://host:port or host:port.",
+            target=target,
+        )
+    if not roots.is_file():
+        raise make_error("INVALID_VALUE", f"tls={str(roots)!r} is no file of certificates (PEM).")
+    return Target(target.text, "tls", target.address, target.local)
+
+
+class Connection:
+    """The way to one server, made by `connect`. Threads may share it; processes may not.
+
+    It is a context manager: at its end it is closed.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        token: str | None = None,
+        tls: Path | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._target = target
+        self._token = token
+        self._tls = tls
+        self.timeout = timeout
+        self.known_blocks = KnownBlocks()
+        self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], tuple[Aval, ...]] = {}
+        self._transport: Transport | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+        # (session, epoch) of tapes that are gone. Finalizers append; the next call closes them.
+        self._forgotten: deque[tuple[bytes, bytes]] = deque()
+
+    @property
+    def target(self) -> str:
+        """Where the server is, as it was given."""
+        return self._target.text
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How many calls were made so far, by their names in the protocol."""
+        return Counter() if self._transport is None else self._transport.calls
+
+    def ping(self) -> float:
+        """Seconds that a call takes to the server and back.
+
+        Raises:
+            TransportError: no server answers.
+        """
+        transport = self._ready()
+        start = time.perf_counter()
+        transport.server_info(timeout=self.timeout)
+        return time.perf_counter() - start
+
+    def info(self) -> ServerInfo:
+        """Version, backend and limits of the server.
+
+        Raises:
+            TransportError: no server answers.
+        """
+        return self._ready().server_info(timeout=self.timeout)
+
+    def ops(self) -> tuple[OpInfo, ...]:
+        """The ops of the server, by name, with their documentation.
+
+        Raises:
+            TransportError: no server answers.
+        """
+        return self._ready().list_ops(timeout=self.timeout)
+
+    def close(self) -> None:
+        """Close it, and with it the sessions of tapes that are gone. Its other tapes are of no use then.
+
+        Closing again does nothing.
+        """
+        with self._lock:
+            transport = self._transport
+            self._closed = True
+        if transport is not None:
+            self._close_forgotten(transport)
+            transport.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self._target}>"
+
+    # For tapes
+
+    def execute(self, request: Execute) -> Answer:
+        """One request of a session."""
+        return self._ready().execute(request, timeout=self.timeout)
+
+    def session(self, recorder: Recorder) -> Session:
+        """A new session for a tape."""
+        from backhaul.session import Session
+
+        return Session(self, recorder)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of arrays beyond which what was recorded is sent without a question."""
+        limits = None if self._transport is None else self._transport.limits
+        return BLOCK_BYTES if limits is None else min(BLOCK_BYTES, limits.max_message_bytes // 2)
+
+    def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> tuple[Aval, ...]:
+        """Result avals of an op that the client does not know: asked once for these arguments."""
+        key = (op, avals, attributes)
+        found = self._inferred.get(key)
+        if found is None:
+            found = self._ready().infer(op, avals, attributes, timeout=self.timeout)
+            if len(self._inferred) >= INFERRED_KEPT:
+                self._inferred.clear()
+            self._inferred[key] = found
+        return found
+
+    def close_session(self, session: bytes, epoch: bytes) -> None:
+        """Close a session if the server can be reached; if not, its lease ends it."""
+        with contextlib.suppress(BackhaulError):
+            self._ready().close_session(session, epoch, timeout=self.timeout)
+
+    def forget(self, session: bytes, epoch: bytes) -> None:
+        """Let a session be closed at the next call. For finalizers: makes no call, takes no lock."""
+        self._forgotten.append((session, epoch))
+
+    def _ready(self) -> Transport:
+        transport = self._transport or self._open()
+        if self._forgotten:
+            self._close_forgotten(transport)
+        return transport
+
+    def _open(self) -> Transport:
+        with self._lock:
+            if self._transport is None:
+                if self._closed:
+                    raise connection_closed(self._target)
+                self._transport = self._make_transport()
+            return self._transport
+
+    def _make_transport(self) -> Transport:
+        if self._target.kind == "embedded":
+            from backhaul.transport.embedded import EmbeddedTransport
+
+            return EmbeddedTransport(self._target)
+        from backhaul.transport.grpc import GrpcTransport
+
+        return GrpcTransport(self._target, token=self._token, tls=self._tls)
+
+    def _close_forgotten(self, transport: Transport) -> None:
+        while self._forgotten:
+            try:
+                session, epoch = self._forgotten.popleft()
+                transport.close_session(session, epoch, timeout=self.timeout)
+            except (IndexError, TransportError):
+                return  # another thread was faster; or nothing answers: leases end them
+            except BackhaulError:
+                continue  # it has ended already
+
+
+class _Default:
+    """The connection of tapes that name none: one a process, made when it is needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = 0
+        self._connection: Connection | None = None
+
+    def get(self) -> Connection:
+        with self._lock:
+            if self._connection is None or self._process != os.getpid():
+                self._connection = connect()
+                self._process = os.getpid()
+            return self._connection
+
+
+_default = _Default()
+
+
+def default_connection() -> Connection:
+    """The connection to ``$BACKHAUL_TARGET``, else to a server inside this process."""
+    return _default.get()

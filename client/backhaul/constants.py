@@ -1,0 +1,87 @@
+"""Constants of a tape by content, so that equal ones are sent once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict
+from typing import Any, Final
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Key = tuple[np.dtype, tuple[int, ...], bytes]
+
+MAX_COUNT: Final = 1024
+MAX_BYTES: Final = 512 << 20
+_WHOLE: Final = 256  # bytes up to which the elements themselves are the key
+
+
+def content_key(array: Array) -> Key:
+    """Equal for arrays of equal dtype, shape and bytes."""
+    if array.nbytes <= _WHOLE:
+        return array.dtype, array.shape, array.tobytes()
+    contiguous = np.ascontiguousarray(array)
+    digest = hashlib.blake2b(contiguous.data.cast("B"), digest_size=32).digest()
+    return array.dtype, array.shape, digest
+
+
+class Constants:
+    """The constants used last, up to a number and a number of bytes, and who else holds them.
+
+    A constant's node may be released when it has left here and its last handle is gone.
+    """
+
+    def __init__(self, max_count: int = MAX_COUNT, max_bytes: int = MAX_BYTES) -> None:
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._nodes: OrderedDict[Key, int] = OrderedDict()
+        self._kept: dict[int, tuple[Key, int]] = {}
+        self._handles: Counter[int] = Counter()
+
+    def find(self, key: Key) -> int | None:
+        """The node of an equal constant, with one more handle on it; None when there is none."""
+        node = self._nodes.get(key)
+        if node is not None:
+            self._nodes.move_to_end(key)
+            self._handles[node] += 1
+        return node
+
+    def keep(self, key: Key, node: int, nbytes: int) -> list[int]:
+        """Keep a new constant, with one handle on it. Returns the nodes that may be released for it."""
+        self._nodes[key] = node
+        self._kept[node] = (key, nbytes)
+        self._handles[node] = 1
+        self._bytes += nbytes
+        released = []
+        while len(self._nodes) > self._max_count or (
+            self._bytes > self._max_bytes and len(self._nodes) > 1
+        ):
+            oldest = next(iter(self._nodes.values()))
+            self.forget(oldest)
+            if oldest not in self._handles:
+                released.append(oldest)
+        return released
+
+    def drop(self, node: int) -> bool:
+        """A handle is gone. Returns whether the node may be released; true for all but constants."""
+        count = self._handles.get(node)
+        if count is None:
+            return True
+        if count > 1:
+            self._handles[node] = count - 1
+            return False
+        del self._handles[node]
+        return node not in self._kept
+
+    def unheld(self) -> set[int]:
+        """The nodes that are kept here although no handle is left."""
+        return self._kept.keys() - self._handles.keys()
+
+    def forget(self, node: int) -> None:
+        """Keep the node no longer; handles on it stay counted."""
+        kept = self._kept.pop(node, None)
+        if kept is not None:
+            key, nbytes = kept
+            del self._nodes[key]
+            self._bytes -= nbytes

@@ -1,0 +1,150 @@
+"""A tape by node ids: what is recorded, what was sent, what failed, what may be released."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from backhaul.connection import Connection
+from backhaul.constants import content_key
+from backhaul.failures import Failures
+from backhaul.recorder import Recorder
+from backhaul.signatures import NodeType, node_type
+from backhaul.unusable import forked, tape_closed
+from backhaul_proto.catalog.avals import aval
+from backhaul_proto.errors import AutodiffError
+from backhaul_proto.messages import CONSTANT, Answer, Call, Question
+
+Array = np.ndarray[Any, Any]
+
+_CONSTANT: Final = Call(CONSTANT)
+
+
+class Core:
+    """What stands behind a `Tape`. It knows nodes, not tensors.
+
+    Attributes:
+        connection: where the server is.
+        recorder: steps not sent yet, and what is known of the nodes.
+        failures: nodes that have an error in place of a value.
+        dropped: ids of handles that are gone. Finalizers append; requests take them along.
+        closed: whether the tape was closed.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.recorder = Recorder()
+        self.failures = Failures(self.recorder.sources)
+        self.dropped: deque[int] = deque()
+        self.closed = False
+        self._process = os.getpid()
+        self._session = connection.session(self.recorder)
+        self._to_release: set[int] = set()
+
+    @property
+    def name(self) -> str:
+        """The session's name for people."""
+        return f"<Tape {self._session.id.hex()[:8]} on {self.connection.target}>"
+
+    def check_usable(self) -> None:
+        """Raises SessionClosed after `close`, Unavailable (FORKED) in a forked process."""
+        if self.closed:
+            raise tape_closed(self.name)
+        if os.getpid() != self._process:  # its lock may be held by a thread that is not here
+            raise forked(self.connection.target)
+
+    def source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
+        """Record a leaf with its arrays, which nobody changes any more. Returns its id."""
+        self.check_usable()
+        with self.recorder.lock:
+            return self._source(call, arrays, type_)
+
+    def constant(self, array: Array) -> tuple[int, NodeType]:
+        """The node of a constant with this content, its type; recorded with a copy if it is new."""
+        self.check_usable()
+        key = content_key(array)
+        type_ = node_type(aval(array.shape, array.dtype))
+        recorder = self.recorder
+        with recorder.lock:
+            node = recorder.constants.find(key)
+            if node is None:
+                node = self._source(_CONSTANT, [frozen(array)], type_)
+                self.dropped += recorder.constants.keep(key, node, array.nbytes)
+        return node, type_
+
+    def take_dropped(self) -> None:
+        """Forget the nodes whose handles are gone."""
+        self.check_usable()
+        with self.recorder.lock:
+            self._take_dropped()
+
+    def flush(self) -> None:
+        """Send what was recorded."""
+        self.ask()
+
+    def ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
+        """Send what was recorded, with a question.
+
+        Raises:
+            BackhaulError: the question was refused or failed, the server is out of reach. The tape goes on.
+        """
+        self.check_usable()
+        with self.recorder.lock:
+            return self._ask(values, question)
+
+    def close(self) -> None:
+        """End the session."""
+        if self.closed or os.getpid() != self._process:
+            return
+        with self.recorder.lock:
+            self.closed = True
+            self.recorder.close()
+        if self._session.begun:
+            self.connection.close_session(self._session.id, self._session.epoch)
+
+    def forget(self) -> None:
+        """End the session at the next call of the connection. For finalizers: takes no lock."""
+        if self._session.begun and not self.closed:
+            self.connection.forget(self._session.id, self._session.epoch)
+
+    # Under the recorder's lock
+
+    def _source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
+        waiting = self.recorder.columns.nbytes
+        if waiting and waiting + sum(x.nbytes for x in arrays) > self.connection.block_bytes:
+            self._ask()
+        return self.recorder.source(call, arrays, type_)
+
+    def _ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
+        failures = self.failures
+        failures.spread(self.recorder.columns)
+        self._take_dropped()
+        failures.check(values if question is None else (*values, question.loss))
+        try:
+            answer = self._session.execute(self._to_release, values, question)
+        except AutodiffError as error:
+            failures.locate(error)
+            raise
+        self._to_release.clear()
+        failures.note(answer.failures)
+        if answer.question_failure is not None:
+            raise failures.error(answer.question_failure)
+        return answer
+
+    def _take_dropped(self) -> None:
+        recorder, dropped = self.recorder, self.dropped
+        for _ in range(len(dropped)):
+            node = dropped.popleft()
+            if node > 0 and recorder.constants.drop(node):
+                recorder.types.pop(node, None)
+                self.failures.drop(node)
+                self._to_release.add(node)
+
+
+def frozen(array: Array) -> Array:
+    """A copy in C order, which nobody else holds."""
+    return np.array(array, order="C", copy=True, subok=False)

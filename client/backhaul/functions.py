@@ -1,0 +1,106 @@
+"""Functions on tensors that are not generated from the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from backhaul.foreign_ops import record_foreign
+from backhaul.recording import record_bound, record_einsum
+from backhaul_proto.catalog.einsum import EINSUM, einsum_attributes
+from backhaul_proto.catalog.ops import CATALOG, bind
+
+if TYPE_CHECKING:
+    from backhaul.tensor import TrackedTensor
+
+
+def einsum(
+    *args: Any,
+    sizes: Mapping[str | int, int] | None = None,
+    path: Iterable[Iterable[int]] | None = None,
+) -> TrackedTensor:
+    """Sum of products of operands along labelled axes: Einstein's summation, in NumPy's notation.
+
+    Beyond NumPy: any letter of any script is a label; a label repeated in the output puts values on a
+    diagonal (``"i->ii"``); parentheses say what is contracted first (``"ij,(jk,kl)->il"``).
+
+    Args:
+        args: ``"ij,jk->ik", a, b``, or interleaved ``a, [0, 1], b, [1, 2], [0, 2]``. Operands are tensors,
+            arrays and numbers, at least one of them a tensor.
+        sizes: sizes of labels that stand in the output only.
+        path: an opt_einsum path. Left out: the best order found, once for an expression and its shapes.
+
+    Raises:
+        InvalidArgument: EINSUM_SYNTAX, EINSUM_OPERAND_COUNT, EINSUM_RANK (a term has more or fewer
+            labels than its operand has axes), EINSUM_DIMENSION (sizes of one label differ), EINSUM_OUTPUT
+            (a label of the output has no size).
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> a = bh.Tape().leaf(np.ones((2, 3)))
+        >>> bh.einsum("ij,jk->ik", a, np.ones((3, 4))).shape
+        (2, 4)
+    """
+    if args and type(args[0]) is str and sizes is None and path is None:
+        return record_einsum(args[0], args[1:])
+    operands, attributes = einsum_attributes(args, sizes=sizes, path=path)
+    result: TrackedTensor = record_bound(EINSUM, operands, bind(EINSUM, attributes))
+    return result
+
+
+def tracked_einsum(subscripts: str, operands: Sequence[Any]) -> TrackedTensor:
+    """`einsum` with its operands in a list, as chainrules has it.
+
+    Args:
+        subscripts: such as ``"ij,jk->ik"``.
+        operands: tensors, arrays and numbers, at least one of them a tensor.
+
+    Raises:
+        InvalidArgument, MissingNode: as `einsum`.
+
+    Example:
+        >>> import backhaul as bh
+        >>> x = bh.Tape().leaf([3.0, 4.0])
+        >>> float(bh.tracked_einsum("i,i->", [x, x]))
+        25.0
+    """
+    return record_einsum(subscripts, operands)
+
+
+def apply(name: str, /, *operands: Any, **attributes: Any) -> Any:
+    """Any op by its name in the catalog, those of a server's plugins included.
+
+    Args:
+        name: the op; `ops` and `Connection.ops` list them.
+        operands: tensors, arrays and numbers, at least one of them a tensor.
+        attributes: static arguments of the op.
+
+    Returns:
+        A TrackedTensor, or a tuple of them for an op with several results. For an op that only the server
+        knows, result shapes are asked from it once for each combination of operand types.
+
+    Raises:
+        InvalidArgument: UNKNOWN_OP, INVALID_ATTRIBUTE, or what the op says of its operands.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import backhaul as bh
+        >>> bh.apply("sum", bh.Tape().leaf([[1.0, 2.0]]), axis=1).shape
+        (1,)
+    """
+    entry = CATALOG.get(name)
+    if entry is None or entry.private:
+        return record_foreign(name, operands, attributes)
+    return record_bound(entry, operands, bind(entry, attributes))
+
+
+def ops() -> tuple[str, ...]:
+    """The names of the ops that `apply` knows without asking a server.
+
+    Example:
+        >>> import backhaul as bh
+        >>> "einsum" in bh.ops()
+        True
+    """
+    return tuple(sorted(name for name, entry in CATALOG.items() if not entry.private))

@@ -1,0 +1,125 @@
+"""What a pullback and an hvp return."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from backhaul.handle import Handle
+from backhaul_proto.errors import BackhaulError, make_error
+
+if TYPE_CHECKING:
+    from backhaul.tape import Tape
+    from backhaul.tensor import TrackedTensor
+
+Array = np.ndarray[Any, Any]
+
+
+class Gradients(Mapping[int, Array]):
+    """The gradients of a loss by node id: of every leaf that it reaches, or of ``wrt``.
+
+    Keys are node ids; look-ups take a tensor too. It is read-only; the arrays in it are the caller's.
+
+    Attributes:
+        value: the loss's value.
+
+    Example:
+        >>> import backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x, unused = tape.leaf([1.0, 2.0]), tape.leaf(1.0)
+        >>> grads = tape.pullback(bh.sum(x * x))
+        >>> grads[x], grads.get(unused), float(grads.value)
+        (array([2., 4.]), None, 5.0)
+    """
+
+    __slots__ = ("_arrays", "_tape", "_tape_name", "value")
+
+    def __init__(self, tape: Tape, arrays: Mapping[int, Array], value: Array) -> None:
+        self._arrays = arrays
+        self._tape = weakref.ref(tape)  # gradients that are kept keep no session open
+        self._tape_name = str(tape)
+        self.value = value
+
+    def __getitem__(self, key: TrackedTensor | int) -> Array:
+        """The gradient for a leaf.
+
+        Raises:
+            MissingNode: the loss does not depend on it (MISSING_GRADIENT, also a KeyError); or it is
+                no node of this tape that requires a gradient.
+        """
+        node = self._node(key)
+        found = self._arrays.get(node)
+        if found is None:
+            raise make_error(
+                "MISSING_GRADIENT",
+                f"There is no gradient for node {node}: the loss does not depend on it, or it is no "
+                "leaf. Check that it is used on the way to the loss; wrt=[...] gives zeros, and "
+                "gradients of other tensors than leaves.",
+                node=node,
+            )
+        return found
+
+    def get(self, key: TrackedTensor | int, default: Any = None) -> Any:
+        """The gradient for a leaf, the default (None) when the loss does not depend on it.
+
+        Raises:
+            MissingNode: it is no node of this tape that requires a gradient.
+        """
+        return self._arrays.get(self._node(key), default)
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, Handle):
+            return key._tape is self._tape() and abs(key._id) in self._arrays
+        return key in self._arrays
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{node}: {array.shape}" for node, array in self._arrays.items())
+        return f"<Gradients of {self._tape_name}, shapes by node {{{shapes}}}>"
+
+    def _node(self, key: TrackedTensor | SupportsIndex) -> int:
+        tape = self._tape()
+        if isinstance(key, Handle):
+            if key._tape is not tape:
+                raise self._missing(f"The tensor is on {key._tape}", key._id)
+            if not key._node_type.requires_grad:
+                raise self._missing(f"The tensor (node {key._id}) requires no gradient", key._id)
+            return abs(key._id)
+        node = operator.index(key)
+        known = max(self._arrays, default=0) if tape is None else tape._recorder.next_id - 1
+        if not 0 < node <= known:
+            raise self._missing(f"No node has the id {node}", node)
+        return node
+
+    def _missing(self, what: str, node: int) -> BackhaulError:
+        return make_error(
+            "MISSING_NODE",
+            f"{what}; these are gradients of leaves of {self._tape_name}. Look up with one of its "
+            "leaves, or with a leaf's node_id.",
+            node=node,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HvpResult:
+    """What an hvp returns.
+
+    Attributes:
+        gradients: as a pullback gives them.
+        hvp: H·v of the same nodes.
+        value: the loss's value.
+    """
+
+    gradients: Gradients
+    hvp: Gradients
+    value: Array

@@ -1,0 +1,73 @@
+"""NumPy's functions called on tensors: those that are in the catalog are recorded, others refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from backhaul import _ops, functions, linalg
+from backhaul_proto.catalog.ops import get
+from backhaul_proto.errors import InvalidArgument
+
+_ALIASES: Final[Mapping[str, str]] = {"conjugate": "conj"}
+"""NumPy's names of ops that the catalog has under another."""
+
+_KNOWN_HERE: Final = frozenset({"ndim", "shape", "size"})
+"""Functions of what is known of a tensor without its value."""
+
+
+def call_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """What ``__array_ufunc__`` does.
+
+    Raises:
+        TypeError: no op does this.
+    """
+    name = f"np.{ufunc.__name__}"
+    if method != "__call__":
+        raise TypeError(f"{name}.{method} does not record on a tape; call np.sum or another op")
+    _refuse_keywords(name, keywords, keywords)
+    return _find(name, ufunc.__name__)(*inputs)
+
+
+def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """What ``__array_function__`` does.
+
+    Raises:
+        TypeError: no op does this.
+    """
+    module = function.__module__.removeprefix("numpy").lstrip(".")
+    path = f"{module}.{function.__name__}" if module == "linalg" else function.__name__
+    name = f"np.{path}"
+    _refuse_keywords(name, keywords, ("out", "where", "dtype"))
+    if path in _KNOWN_HERE and len(arguments) == 1 and not keywords:
+        return getattr(arguments[0], path)
+    if path == "einsum":
+        keywords = {key: value for key, value in keywords.items() if key != "optimize"}
+    return _find(name, path)(*arguments, **keywords)
+
+
+def _find(name: str, path: str) -> Callable[..., Any]:
+    path = _ALIASES.get(path, path)
+    if path == "einsum":
+        return functions.einsum
+    head, _, tail = path.rpartition(".")
+    module, attribute = (linalg, tail) if head == "linalg" else (_ops, path)
+    if attribute in module.__all__:
+        found: Callable[..., Any] = getattr(module, attribute)
+        return found
+    try:
+        get(path)
+    except InvalidArgument as unknown:
+        raise TypeError(
+            f"{name} does not record on a tape, and would lose the gradient. {unknown.message} "
+            "For plain arrays take tensor.numpy()."
+        ) from None
+    raise AssertionError(f"{path} is in the catalog, but has no function: run make ops")
+
+
+def _refuse_keywords(name: str, given: Mapping[str, Any], refused: Any) -> None:
+    for keyword in given:
+        if keyword in refused:
+            raise TypeError(
+                f"{name}: {keyword}= cannot be given with tensors; the result is a new tensor"
+            )

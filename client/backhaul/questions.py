@@ -1,0 +1,277 @@
+"""Checks of what is asked of a tape, at the caller's line, and the questions that travel.
+
+The order of checks is part of the interface: the loss is a node of the tape that requires a gradient;
+then it has one element; then it is real; then what comes beside it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from backhaul.handle import Handle
+from backhaul.signatures import NodeType
+from backhaul.unusable import released
+from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.promotion import as_array
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.messages import Direction, HvpQuestion, NodeOrArray, PullbackQuestion
+
+if TYPE_CHECKING:
+    from backhaul.tape import Tape
+
+Array = np.ndarray[Any, Any]
+
+
+class Asked(NamedTuple):
+    """A question, and whether it was given as a list: then its answer is one too."""
+
+    question: PullbackQuestion | HvpQuestion
+    many: bool
+
+
+def pullback_question(tape: Tape, loss: Any, cotangent: Any, wrt: Any) -> Asked:
+    """The question of `Tape.pullback`.
+
+    Raises:
+        MissingNode, NonScalarLoss, InvalidArgument (COMPLEX_LOSS, COTANGENT_MISMATCH, ...).
+    """
+    node, kind = _loss(tape, loss)
+    if cotangent is None:
+        _check_scalar(kind.aval)
+        return Asked(PullbackQuestion(node, (), _wrt(tape, wrt)), False)
+    many = _is_list_of(cotangent, kind.aval)
+    cotangents = [
+        _cotangent(tape, each, kind.aval) for each in (cotangent if many else [cotangent])
+    ]
+    return Asked(PullbackQuestion(node, cotangents, _wrt(tape, wrt)), many)
+
+
+def hvp_question(tape: Tape, loss: Any, tangents: Any, wrt: Any) -> Asked:
+    """The question of `Tape.hvp`.
+
+    Raises:
+        MissingNode, NonScalarLoss, TangentShapeMismatch, InvalidArgument (COMPLEX_LOSS,
+        HVP_WITHOUT_TANGENT, TANGENT_DTYPE_MISMATCH, ...).
+    """
+    node, kind = _loss(tape, loss)
+    _check_scalar(kind.aval)
+    if tangents is None:
+        if not tape._recorder.has_tangent:
+            raise _no_direction(
+                "No leaf of this tape has a tangent, so there is no direction v for H·v"
+            )
+        return Asked(HvpQuestion(node, (), _wrt(tape, wrt)), False)
+    many = not isinstance(tangents, Mapping)
+    given = list(tangents) if many else [tangents]
+    if not given:
+        raise _no_direction("The list of directions is empty")
+    directions = [_direction(tape, each) for each in given]
+    return Asked(HvpQuestion(node, directions, _wrt(tape, wrt)), many)
+
+
+def find_node(tape: Tape, given: Any, what: str) -> tuple[int, NodeType]:
+    """Id and type of a node given as tensor or id.
+
+    Raises:
+        MissingNode: of another tape, released, or never issued.
+    """
+    if isinstance(given, Handle):
+        if given._id < 0:
+            raise released(what, given)
+        if given._tape is not tape:
+            raise make_error(
+                "MISSING_NODE",
+                f"{what} is on {given._tape}, but {tape} was asked. Ask the tape that it was recorded "
+                "on (tensor.tape).",
+                node=given._id,
+            )
+        return given._id, given._node_type
+    try:
+        node = operator.index(given)
+    except TypeError:
+        raise make_error(
+            "INVALID_VALUE",
+            f"{what} is {given!r:.100}; give a tensor of the tape, or its node_id.",
+        ) from None
+    found = tape._recorder.types.get(node)
+    if found is None or not found.requires_grad:
+        raise make_error(
+            "MISSING_NODE",
+            f"{what}: {tape} has no node {node} that requires a gradient. It was never made, its tensor "
+            "was dropped or released, or it is a constant.",
+            node=node,
+        )
+    return node, found
+
+
+def _loss(tape: Tape, loss: Any) -> tuple[int, NodeType]:
+    node, kind = find_node(tape, loss, "The loss")
+    if not kind.requires_grad:
+        raise make_error(
+            "MISSING_NODE",
+            f"The loss, {kind.aval} on {tape}, requires no gradient: it is a constant, or was computed "
+            "from constants, detached or integer tensors only. Make what it depends on with leaf().",
+            node=node,
+        )
+    return node, kind
+
+
+def _check_scalar(loss: Aval) -> None:
+    if loss.size != 1:
+        raise make_error(
+            "NON_SCALAR_LOSS",
+            f"The loss has shape {loss.shape}, that is {loss.size} elements; a gradient is of one "
+            "number. Reduce it, for example with sum(), or give cotangent=.",
+            actual=loss.shape,
+        )
+    if loss.dtype.kind == "c":
+        raise make_error(
+            "COMPLEX_LOSS",
+            f"The loss is {loss.dtype}; a gradient is of a real number. Take real() of it first, or "
+            "give cotangent=.",
+            actual=loss.dtype,
+        )
+
+
+def _wrt(tape: Tape, wrt: Any) -> list[int] | None:
+    if wrt is None:
+        return None
+    given: Iterable[Any] = [wrt] if isinstance(wrt, Handle | int | np.integer) else wrt
+    nodes = []
+    for position, each in enumerate(given):
+        node, kind = find_node(tape, each, f"wrt[{position}]")
+        if not kind.requires_grad:
+            raise make_error(
+                "MISSING_NODE",
+                f"wrt[{position}], {kind.aval} on {tape}, requires no gradient: it is a constant. Give "
+                "leaves, or what was computed from them.",
+                node=node,
+            )
+        nodes.append(node)
+    return nodes
+
+
+def _is_list_of(given: Any, output: Aval) -> bool:
+    """Whether these are several cotangents of the output: one axis more than it has."""
+    if not isinstance(given, list | tuple):
+        return False
+    depth = 0
+    while isinstance(given, list | tuple):
+        if not given:
+            return depth >= output.ndim
+        depth += 1
+        given = given[0]
+    shape = given._node_type.aval.shape if isinstance(given, Handle) else np.shape(given)
+    return depth + len(shape) > output.ndim
+
+
+def _cotangent(tape: Tape, given: Any, output: Aval) -> NodeOrArray:
+    found = _beside(tape, given, "The cotangent")
+    fitting = found.dtype_like(output)
+    if found.aval.shape != output.shape or fitting is None:
+        raise make_error(
+            "COTANGENT_MISMATCH",
+            f"The cotangent is {found.aval}, the output {output}: shape and dtype must be equal. "
+            "Python numbers and lists take the output's dtype.",
+            expected=output,
+            actual=found.aval,
+        )
+    return fitting
+
+
+def _direction(tape: Tape, tangents: Any) -> Direction:
+    if not isinstance(tangents, Mapping):
+        raise make_error(
+            "INVALID_VALUE",
+            f"A direction is {tangents!r:.100}; it is a mapping {{leaf: tangent}}.",
+        )
+    if not tangents:
+        raise _no_direction("The direction is empty")
+    direction: dict[int, NodeOrArray] = {}
+    for leaf, tangent in tangents.items():
+        node, kind = find_node(tape, leaf, "A key of tangents=")
+        if not kind.is_leaf:
+            raise make_error(
+                "INVALID_VALUE",
+                f"tangents= has a key that is no leaf (node {node}); a direction is made of tangents of "
+                "leaves.",
+                node=node,
+            )
+        if node in direction:
+            raise make_error("INVALID_VALUE", f"tangents= has the leaf {node} twice.", node=node)
+        direction[node] = _tangent(_beside(tape, tangent, "A tangent"), kind.aval)
+    return list(direction.items())
+
+
+def tangent_array(given: Any, leaf: Aval) -> Array:
+    """A leaf's tangent as an array: Python numbers and lists take the leaf's dtype.
+
+    Raises:
+        TangentShapeMismatch: it never broadcasts.
+        InvalidArgument: TANGENT_DTYPE_MISMATCH for an array of another dtype.
+    """
+    array = as_array(given, what="The tangent")
+    found = _tangent(_Beside(array, aval(array.shape, array.dtype), _is_weak(given)), leaf)
+    assert isinstance(found, np.ndarray)
+    return found
+
+
+def _tangent(found: _Beside, leaf: Aval) -> NodeOrArray:
+    if found.aval.shape != leaf.shape:
+        raise make_error(
+            "TANGENT_SHAPE_MISMATCH",
+            f"The tangent has shape {found.aval.shape}, its leaf {leaf.shape}: they must be equal, "
+            "tangents never broadcast.",
+            expected=leaf.shape,
+            actual=found.aval.shape,
+        )
+    fitting = found.dtype_like(leaf)
+    if fitting is None:
+        raise make_error(
+            "TANGENT_DTYPE_MISMATCH",
+            f"The tangent has dtype {found.aval.dtype}, its leaf {leaf.dtype}; convert the tangent, for "
+            f"example with .astype({str(leaf.dtype)!r}). Python numbers and lists take the leaf's dtype.",
+            expected=leaf.dtype,
+            actual=found.aval.dtype,
+        )
+    return fitting
+
+
+def _no_direction(what: str) -> BackhaulError:
+    return make_error(
+        "HVP_WITHOUT_TANGENT",
+        f"{what}. Make leaves with leaf_with_tangent(), or give tangents={{leaf: array}}.",
+    )
+
+
+class _Beside(NamedTuple):
+    """A cotangent or tangent: a node of the tape or an array."""
+
+    given: NodeOrArray
+    aval: Aval
+    weak: bool
+
+    def dtype_like(self, like: Aval) -> NodeOrArray | None:
+        """It in the dtype that is wanted; None when it has another and may not be converted."""
+        if self.aval.dtype == like.dtype:
+            return self.given
+        if self.weak and (self.aval.dtype.kind != "c" or like.dtype.kind == "c"):
+            return np.asarray(self.given, like.dtype)
+        return None
+
+
+def _beside(tape: Tape, given: Any, what: str) -> _Beside:
+    if isinstance(given, Handle):
+        node, kind = find_node(tape, given, what)
+        return _Beside(node, kind.aval, False)
+    array = as_array(given, what=what)
+    return _Beside(array, aval(array.shape, array.dtype), _is_weak(given))
+
+
+def _is_weak(given: Any) -> bool:
+    """Whether this is a Python number or list, which has no dtype of its own."""
+    return not hasattr(given, "dtype")

@@ -1,0 +1,173 @@
+"""From a call of an op on tensors, arrays and numbers to a step on their tape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from backhaul.handle import Handle
+from backhaul.signatures import Signature, bound, einsum_signature, signature
+from backhaul.unusable import released
+from backhaul_proto.catalog.avals import aval
+from backhaul_proto.catalog.einsum import EINSUM, einsum_attributes
+from backhaul_proto.catalog.ops import Attributes, Op, bind, infer
+from backhaul_proto.catalog.promotion import as_array, weak
+from backhaul_proto.errors import BackhaulError, make_error
+
+if TYPE_CHECKING:
+    from backhaul.tape import Tape
+    from backhaul.tensor import TrackedTensor
+
+Array = np.ndarray[Any, Any]
+Operand = Any
+"""A tensor, an array or what NumPy makes one of, a number."""
+
+_SCALARS: Final = (bool, int, float, complex)
+
+
+def record(entry: Op, operands: Sequence[Any], *values: Any) -> TrackedTensor:
+    """Record an op with one result. To be called straight from the public function; see `Recorder.step`.
+
+    Args:
+        entry: the op.
+        operands: tensors, arrays, numbers; at least one tensor.
+        values: its attributes, in the order of the entry; None for the default.
+
+    Raises:
+        InvalidArgument: operands or attributes that cannot be right.
+        MissingNode: a tensor of another tape, or one that was released.
+    """
+    attributes = bound(entry, values) if values else ()
+    try:
+        types = tuple([each._node_type for each in operands])
+    except AttributeError:  # not all are tensors
+        operands = on_tape(entry, operands, attributes)
+        types = tuple([each._node_type for each in operands])
+    result: TrackedTensor = append(signature(entry, attributes, types), operands)
+    return result
+
+
+def record_several(entry: Op, operands: Sequence[Any], *values: Any) -> tuple[TrackedTensor, ...]:
+    """Record an op with several results; as `record`."""
+    results: tuple[TrackedTensor, ...] = record_bound(entry, operands, bound(entry, values))
+    return results
+
+
+def record_bound(entry: Op, operands: Sequence[Any], attributes: Attributes) -> Any:
+    """Record any op with attributes that are checked already; as `record`.
+
+    Returns:
+        The result, or a tuple of them for an op with several.
+    """
+    if not all(isinstance(each, Handle) for each in operands):
+        operands = on_tape(entry, operands, attributes)
+    types = tuple([each._node_type for each in operands])
+    return append(signature(entry, attributes, types), operands)
+
+
+def record_einsum(subscripts: str, operands: Sequence[Any]) -> TrackedTensor:
+    """Record an einsum of which the subscripts say all; as `record`."""
+    try:
+        types = tuple([each._node_type for each in operands])
+    except AttributeError:
+        _, attributes = einsum_attributes((subscripts, *operands))
+        operands = on_tape(EINSUM, operands, bind(EINSUM, attributes))
+        types = tuple([each._node_type for each in operands])
+    result: TrackedTensor = append(einsum_signature(subscripts, types), operands)
+    return result
+
+
+def append(found: Signature, operands: Sequence[Any]) -> Any:
+    """Record a step with a signature that was found for these tensors; as `record`."""
+    if not operands:
+        raise _not_on_a_tape(found.call.op)
+    tape = operands[0]._tape
+    ids = []
+    for each in operands:
+        if each._tape is not tape or each._id < 0:
+            raise _unusable(found.call.op, operands)
+        ids.append(each._id)
+    recorder = tape._recorder
+    if recorder.next_id >= recorder.full_at:
+        tape._core.flush()
+    node = recorder.step(found, ids)
+    make = type(operands[0])  # TrackedTensor, which stands above this module
+    if not found.several:
+        return make(tape, node, found.results[0])
+    return tuple(make(tape, node + i, each) for i, each in enumerate(found.results))
+
+
+def on_tape(entry: Op, operands: Sequence[Any], attributes: Attributes) -> list[Any]:
+    """The operands as tensors of the tape that the first tensor among them is on.
+
+    Raises:
+        InvalidArgument: none is a tensor, or one cannot be made an array.
+    """
+    arrays = _arrays(entry, operands)
+    tape = next((each._tape for each in arrays if isinstance(each, Handle)), None)
+    if tape is None:
+        # What is wrong with them as they are comes first.
+        infer(entry, attributes, tuple(aval(each.shape, each.dtype) for each in arrays))
+        raise _not_on_a_tape(entry.name)
+    return [each if isinstance(each, Handle) else tape._constant(each) for each in arrays]
+
+
+def _arrays(entry: Op, operands: Sequence[Any]) -> list[Any]:
+    """Tensors as they are, all else as arrays. Python numbers are weak where the op promotes."""
+    weak_types = _SCALARS if entry.promotes else ()
+    given = [
+        each
+        if isinstance(each, Handle) or type(each) in weak_types
+        else as_array(each, what=f"operand {i} of {entry.name}")
+        for i, each in enumerate(operands)
+    ]
+    beside = [_dtype(each) for each in given if type(each) not in weak_types]
+    return [
+        _scalar_array(entry, each, beside) if type(each) in weak_types else each for each in given
+    ]
+
+
+def _scalar_array(entry: Op, scalar: Any, beside: Sequence[np.dtype]) -> Array:
+    try:
+        return np.asarray(scalar, weak(scalar, beside))
+    except OverflowError:
+        raise make_error(
+            "INVALID_VALUE",
+            f"{entry.name}: {scalar!r:.60} is too large for {weak(scalar, beside)}, the dtype of what "
+            "it stands beside.",
+            op=entry.name,
+        ) from None
+
+
+def _dtype(given: Any) -> np.dtype:
+    found: np.dtype = given._node_type.aval.dtype if isinstance(given, Handle) else given.dtype
+    return found
+
+
+def _unusable(op: str, operands: Sequence[Any]) -> BackhaulError:
+    """The error for operands of which one is on another tape, or was released."""
+    tape: Tape = operands[0]._tape
+    for position, each in enumerate(operands):
+        if each._id < 0:
+            return released(f"operand {position} of {op}", each)
+        if each._tape is not tape:
+            return make_error(
+                "MISSING_NODE",
+                f"{op}: operand 0 is on {tape}, operand {position} on {each._tape}; a computation stays "
+                "on one tape. Record both on one, or take the value over with "
+                "tape.constant(tensor.numpy()).",
+                op=op,
+                operand=position,
+            )
+    raise AssertionError("all operands can be used")
+
+
+def _not_on_a_tape(op: str) -> BackhaulError:
+    return make_error(
+        "INVALID_VALUE",
+        f"{op}: no operand is on a tape, so there is nothing to record it on. Make one of them with "
+        "tape.leaf() or tape.constant(), or use NumPy.",
+        op=op,
+    )

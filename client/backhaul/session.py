@@ -1,0 +1,143 @@
+"""The client's end of a session: requests in order, each step exactly once.
+
+A request that is refused has changed nothing: its number is used again. One whose answer did not come
+is in doubt: it may have been run or not. The next request then counts on as if it had been, with only
+what is new. If it was not, the server answers which number it expects, and what it lacks is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from backhaul.columns import Piece
+from backhaul.recorder import Recorder
+from backhaul_proto import codec
+from backhaul_proto.errors import BackhaulError, InternalError, TransportError
+from backhaul_proto.messages import Answer, BlockCall, Execute, Question
+
+if TYPE_CHECKING:
+    from backhaul.connection import Connection
+
+_DIGEST_BYTES = 16
+
+
+class Session:
+    """A session and its order. Used under the recorder's lock.
+
+    Attributes:
+        id: 16 random bytes.
+        epoch: the server's, once it is known.
+        begun: whether the server may know the session.
+    """
+
+    def __init__(self, connection: Connection, recorder: Recorder) -> None:
+        self._connection = connection
+        self._recorder = recorder
+        self.id = os.urandom(16)
+        self.epoch = b""
+        self.begun = False
+        self._committed = 0
+        self._doubts: list[int] = []  # of each request in doubt: the first id after it
+        self._refused = False
+
+    def execute(
+        self, release: set[int], values: Sequence[int] = (), question: Question | None = None
+    ) -> Answer:
+        """Send the open columns with a question.
+
+        Args:
+            release: nodes that have no handle any more.
+            values: nodes whose values are asked.
+            question: a pullback or hvp.
+
+        Raises:
+            BackhaulError: the columns are open still, and what needs nothing will be left out of them.
+        """
+        recorder = self._recorder
+        while True:
+            if self._refused:
+                recorder.leave_out_unneeded(release)
+                self._refused = False
+            columns = recorder.columns
+            piece = columns.piece(self._doubts[-1] if self._doubts else columns.base)
+            end = recorder.next_id
+            self.begun = True
+            try:
+                answer = self._send(piece, sorted(release), values, question)
+            except BackhaulError as error:
+                if self._doubts and self._settle(error):
+                    continue
+                if isinstance(error, TransportError | InternalError):
+                    self._doubts.append(end)
+                else:
+                    self._refused = True
+                raise
+            except BaseException:  # interrupted
+                self._doubts.append(end)
+                raise
+            self._committed += len(self._doubts) + 1
+            self._doubts.clear()
+            self.epoch = answer.epoch
+            recorder.sent(end)
+            return answer
+
+    def _send(
+        self,
+        piece: Piece | None,
+        release: Sequence[int],
+        values: Sequence[int],
+        question: Question | None,
+    ) -> Answer:
+        request = Execute(
+            session=self.id,
+            epoch=self.epoch,
+            seq=self._committed + len(self._doubts) + 1,
+            values=values,
+            question=question,
+            release=release,
+        )
+        if piece is None:
+            return self._connection.execute(_with_digest(request))
+        data = codec.write_block(piece.block)
+        block = BlockCall(codec.block_hash(data), None, piece.base, piece.inputs)
+        request = _with_digest(replace(request, block=block, tensors=piece.tensors))
+        known = self._connection.known_blocks
+        whole = replace(request, block=replace(block, block=data))
+        if block.hash not in known:
+            answer = self._connection.execute(whole)
+        else:
+            try:
+                answer = self._connection.execute(request)
+            except BackhaulError as error:
+                if error.reason != "BLOCK_UNKNOWN":
+                    raise
+                answer = self._connection.execute(whole)
+        known.add(block.hash)
+        return answer
+
+    def _settle(self, error: BackhaulError) -> bool:
+        """Whether this error tells what became of the requests in doubt; then they are no more so."""
+        if error.reason == "SEQUENCE_GAP":
+            run = int(error.details["expected"]) - 1 - self._committed
+        elif error.reason == "SESSION_NOT_FOUND" and not self._committed:
+            run = 0
+        else:
+            return False
+        if not 0 <= run <= len(self._doubts):
+            return False
+        if run:
+            self._recorder.sent(self._doubts[run - 1])
+        self._committed += run
+        self._refused = True
+        self._doubts.clear()
+        return True
+
+
+def _with_digest(request: Execute) -> Execute:
+    header, _ = codec.write_execute(request)
+    digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
+    return replace(request, digest=digest)

@@ -1,0 +1,123 @@
+"""A server at the other end of a gRPC channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import numpy as np
+
+from backhaul.targets import Target
+from backhaul.transport import Reply, Transport
+from backhaul.transport.statuses import error_of
+from backhaul.unusable import connection_closed
+from backhaul_proto import codec, tensors
+from backhaul_proto.errors import make_error
+from backhaul_proto.messages import SERVICE, SESSION_METADATA
+
+Array = np.ndarray[Any, Any]
+Stub = Callable[..., bytes]
+Metadata = tuple[tuple[str, str], ...]
+
+ASSUMED_MESSAGE_BYTES: Final = 4 << 20
+"""gRPC's own default, kept to until the server has told its limit."""
+
+_OPTIONS: Final = (
+    # Ours are checked here, where the error can say what to do.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # The server allows pings this often; see the service's own options.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    # gRPC waits up to two minutes before it dials again; a server is restarted sooner.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A connection of its own for each Connection: one that broke does not keep a new one waiting.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class GrpcTransport(Transport):
+    """One channel.
+
+    Args:
+        target: where to; not an embedded one.
+        token: sent with each call as a bearer token.
+        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+    """
+
+    def __init__(
+        self, target: Target, *, token: str | None = None, tls: Path | None = None
+    ) -> None:
+        super().__init__(target)
+        self._metadata: Metadata = ()
+        if token is not None:
+            self._metadata = (("authorization", f"Bearer {token}"),)
+        # Proxies of the environment are for other machines.
+        options = (*_OPTIONS, ("grpc.enable_http_proxy", int(not target.local)))
+        if target.kind == "tls":
+            roots = None if tls is None else tls.read_bytes()
+            self._channel = grpc.secure_channel(
+                target.address, grpc.ssl_channel_credentials(roots), options=options
+            )
+        else:
+            self._channel = grpc.insecure_channel(target.address, options=options)
+        self._stubs: dict[str, Stub] = {}
+
+    def _call(
+        self,
+        method: str,
+        header: bytes,
+        tensors_: Sequence[Array],
+        reply: type[Reply],
+        timeout: float | None,
+        session: bytes | None,
+    ) -> tuple[Reply, Sequence[Array]]:
+        data = tensors.join(header, tensors_) if tensors_ else header
+        self._check_size(len(data), timeout)
+        metadata = self._metadata
+        if session is not None:
+            metadata = (*metadata, (SESSION_METADATA, session.hex()))
+        try:
+            # A blocking call is half as slow again through a future, and interrupted just as well: what
+            # interrupts it (Ctrl-C) lets go of the call, which cancels it on the server too.
+            response = self._stub(method)(data, timeout=timeout, metadata=metadata)
+        except grpc.RpcError as failed:
+            if self._closed:
+                raise connection_closed(self.target) from None
+            raise error_of(failed, self.target, timeout) from None
+        except ValueError:
+            if not self._closed:
+                raise
+            raise connection_closed(self.target) from None  # gRPC's for a closed channel
+        message = codec.parse(reply, response)
+        return message, tensors.read_all(getattr(message, "tensors", ()))
+
+    def _close(self) -> None:
+        self._channel.close()
+
+    def _stub(self, method: str) -> Stub:
+        stub = self._stubs.get(method)
+        if stub is None:
+            made: Any = self._channel.unary_unary(f"/{SERVICE}/{method}", None, None)
+            stub = self._stubs[method] = made
+        return stub
+
+    def _check_size(self, size: int, timeout: float | None) -> None:
+        if self.limits is None and size <= ASSUMED_MESSAGE_BYTES:
+            return
+        limits = self.limits or self.server_info(timeout=timeout).limits
+        if size > limits.max_message_bytes:
+            raise make_error(
+                "MESSAGE_TOO_LARGE",
+                f"The request has {size:,} bytes, and {self.target} takes at most "
+                f"{limits.max_message_bytes:,}. Ask a question earlier, so that less is sent at once; "
+                "split the largest arrays; or start the server with a larger limit.",
+                target=self.target,
+                actual=size,
+                limit=limits.max_message_bytes,
+            )

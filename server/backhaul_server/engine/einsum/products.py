@@ -1,0 +1,159 @@
+"""The array calls that a contraction is lowered to: plain, stacked and tiny matrix products, and
+broadcasting products. Each is a callable ``lowering(xp, a, b)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from backhaul_server.engine.einsum.layout import Ints
+from backhaul_server.engine.rules import Array
+
+Contraction = Callable[[Any, Array, Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What complex numbers ask of a contraction: operands to conjugate, the real part alone."""
+
+    conjugate_a: bool = False
+    conjugate_b: bool = False
+    real: bool = False
+
+    def swapped(self) -> Conditions:
+        """With the operands in the other order."""
+        return Conditions(self.conjugate_b, self.conjugate_a, self.real)
+
+    def apply(
+        self, xp: Any, multiply: Callable[[Array, Array], Array], a: Array, b: Array
+    ) -> Array:
+        """The product, so conditioned."""
+        y = multiply(
+            xp.conj(a) if self.conjugate_a else a, xp.conj(b) if self.conjugate_b else b
+        )
+        return xp.real(y).copy() if self.real else y
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An operand with its axes moved and joined.
+
+    Attributes:
+        order: permutation of the axes, or None.
+        copy: whether to copy then: where a view exists, but one that is slow to read.
+        shape: then the shape, or None.
+        flipped: whether the last two axes change places in the end.
+    """
+
+    order: Ints | None = None
+    copy: bool = False
+    shape: Ints | None = None
+    flipped: bool = False
+
+    def __call__(self, x: Array) -> Array:
+        if self.order is not None:
+            x = x.transpose(self.order)
+        if self.copy:
+            x = x.copy()
+        if self.shape is not None:
+            x = x.reshape(self.shape)
+        return x.mT if self.flipped else x
+
+
+AS_IT_IS = View()
+TRANSPOSED = View(flipped=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Broadcasting product of two views; where ``conditions`` is None, there are none."""
+
+    a_view: View
+    b_view: View
+    conditions: Conditions | None
+
+    def __call__(self, xp: Any, a: Array, b: Array) -> Array:
+        a, b = self.a_view(a), self.b_view(b)
+        if self.conditions is None:
+            return xp.multiply(a, b)
+        return self.conditions.apply(xp, xp.multiply, a, b)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """Product of two stacks of matrices; then the result's shape and order.
+
+    Attributes:
+        tiny: None for BLAS, a call for each matrix of the stack; else the einsum subscripts that
+            compute all of them at once along the stack, which then is the last axis.
+    """
+
+    a_view: View
+    b_view: View
+    tiny: str | None
+    shape: Ints | None
+    order: Ints | None
+    conditions: Conditions | None
+
+    def __call__(self, xp: Any, a: Array, b: Array) -> Array:
+        a, b = self.a_view(a), self.b_view(b)
+        if self.conditions is not None:
+            y = self.conditions.apply(xp, lambda a, b: self._multiply(xp, a, b), a, b)
+        else:
+            y = self._multiply(xp, a, b)
+        if self.shape is not None:
+            y = y.reshape(self.shape)
+        return y if self.order is None else y.transpose(self.order)
+
+    def _multiply(self, xp: Any, a: Array, b: Array) -> Array:
+        return xp.matmul(a, b) if self.tiny is None else xp.einsum(self.tiny, a, b)
+
+
+def swapped(lowering: Contraction) -> Contraction:
+    """The lowering with its operands in the other order."""
+
+    def run(xp: Any, a: Array, b: Array) -> Array:
+        return lowering(xp, b, a)
+
+    return run
+
+
+# What has nothing to prepare is a bare call: small operands spend their time in preparations.
+
+
+def multiply(xp: Any, a: Array, b: Array) -> Array:
+    """The elementwise product."""
+    return xp.multiply(a, b)
+
+
+def _matmul(xp: Any, a: Array, b: Array) -> Array:
+    return xp.matmul(a, b)
+
+
+def _matmul_transposed_b(xp: Any, a: Array, b: Array) -> Array:
+    return xp.matmul(a, b.mT)
+
+
+def _matmul_transposed_a(xp: Any, a: Array, b: Array) -> Array:
+    return xp.matmul(a.mT, b)
+
+
+def _matmul_transposed(xp: Any, a: Array, b: Array) -> Array:
+    return xp.matmul(a.mT, b.mT)
+
+
+_BARE: dict[MatrixProduct, Contraction] = {
+    MatrixProduct(AS_IT_IS, AS_IT_IS, None, None, None, None): _matmul,
+    MatrixProduct(AS_IT_IS, TRANSPOSED, None, None, None, None): _matmul_transposed_b,
+    MatrixProduct(TRANSPOSED, AS_IT_IS, None, None, None, None): _matmul_transposed_a,
+    MatrixProduct(TRANSPOSED, TRANSPOSED, None, None, None, None): _matmul_transposed,
+}
+
+
+def bare(lowering: MatrixProduct | Product) -> Contraction:
+    """The bare call that is the same, where there is one."""
+    if isinstance(lowering, Product):
+        plain = lowering.a_view == lowering.b_view == AS_IT_IS and lowering.conditions is None
+        return multiply if plain else lowering
+    return _BARE.get(lowering, lowering)

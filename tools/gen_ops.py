@@ -1,0 +1,313 @@
+"""Write what follows from the op catalog: the client's functions, its exports, and docs/ops.md.
+
+python tools/gen_ops.py           write the files
+python tools/gen_ops.py --check   fail when one of them is not current
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from backhaul_proto.catalog.avals import FLOAT64, Aval, aval
+from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+CLIENT: Final = ROOT / "client" / "backhaul"
+BY_HAND: Final = frozenset({"einsum"})
+"""Public ops whose function is written by hand (functions.py)."""
+
+TYPES: Final = {
+    "bool": "bool",
+    "int": "int",
+    "float": "float",
+    "string": "str",
+    "dtype": "DTypeLike",
+    "ints": "Sequence[int]",
+    "axes": "int | Sequence[int]",
+    "int_lists": "Sequence[Sequence[int]]",
+}
+WIDTH: Final = 100
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the files, or compare them; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare only")
+    check = parser.parse_args(arguments).check
+    stale = []
+    for path, text in generated():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.relative_to(ROOT))
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for each in stale:
+        print(f"{each}: {'not current' if check else 'written'}")
+    if check and stale:
+        print("To mend it: make ops", file=sys.stderr)
+        return 1
+    return 0
+
+
+def generated() -> Iterable[tuple[Path, str]]:
+    """Each generated file with its text."""
+    public = [CATALOG[name] for name in sorted(CATALOG) if not CATALOG[name].private]
+    written = [op for op in public if op.name not in BY_HAND]
+    plain = [op for op in written if "." not in op.name]
+    linear = [op for op in written if op.name.startswith("linalg.")]
+    yield CLIENT / "_ops.py", module("The ops of the catalog as functions.", plain)
+    yield (
+        CLIENT / "linalg.py",
+        module("Linear algebra, named as in the array API: ``bh.linalg.cholesky``.", linear),
+    )
+    init = CLIENT / "__init__.py"
+    yield init, exports(init.read_text(encoding="utf-8"), [op.name for op in plain])
+    yield ROOT / "docs" / "ops.md", page(public)
+
+
+# ---------------------------------------------------------------- functions
+
+
+def module(title: str, ops: Sequence[Op]) -> str:
+    """A module with a function for each op."""
+    functions = "\n\n".join(function(op) for op in ops)
+    types = {TYPES[each.kind] for op in ops for each in op.attributes}
+    sequences = any("Sequence" in each for each in types) or any(op.variadic for op in ops)
+    several = any(is_several(op) for op in ops)
+    recorders = "record, record_several" if several else "record"
+    lines = [
+        f'"""{title}\n\nGenerated from the catalog by tools/gen_ops.py: `make ops`.\n"""',
+        "from __future__ import annotations",
+        "from typing import TYPE_CHECKING, Final",
+        f"from backhaul.recording import {recorders}",
+        "from backhaul_proto.catalog.ops import get",
+        "if TYPE_CHECKING:",
+        "    from collections.abc import Sequence" if sequences else "",
+        "    from numpy.typing import DTypeLike" if "DTypeLike" in types else "",
+        "    from backhaul.recording import Operand",
+        "    from backhaul.tensor import TrackedTensor",
+        "",
+        f"__all__ = {sorted(short_name(op) for op in ops)!r}",
+        "",
+        "\n".join(f"{constant(op)}: Final = get({op.name!r})" for op in ops),
+        functions,
+    ]
+    return formatted("\n".join(lines))
+
+
+def function(op: Op) -> str:
+    """The source of an op's function."""
+    parameters = [f"{name}: Operand" for name in op.operands if not name.startswith("*")]
+    operands = [name for name in op.operands if not name.startswith("*")]
+    if op.variadic:
+        rest = op.operands[-1].removeprefix("*")
+        parameters.append(f"{rest}: Sequence[Operand]")
+        operands.append(f"*{rest}")
+    parameters.append("/")
+    parameters += [parameter(each) for each in op.attributes if not each.keyword_only]
+    keywords = [parameter(each) for each in op.attributes if each.keyword_only]
+    parameters += ["*", *keywords] if keywords else []
+    several = is_several(op)
+    result = "tuple[TrackedTensor, ...]" if several else "TrackedTensor"
+    listed = ", ".join(operands) + ("," if len(operands) == 1 else "")
+    call = ", ".join([constant(op), f"({listed})", *(each.name for each in op.attributes)])
+    return (
+        f"def {short_name(op)}({', '.join(parameters)}) -> {result}:\n"
+        f"{textwrap.indent(docstring(op), '    ')}\n"
+        f"    return {'record_several' if several else 'record'}({call})\n"
+    )
+
+
+def parameter(attribute: Attribute) -> str:
+    """An attribute as a parameter."""
+    kind = TYPES[attribute.kind]
+    if attribute.required:
+        return f"{attribute.name}: {kind}"
+    optional = " | None" if attribute.default is None else ""
+    return f"{attribute.name}: {kind}{optional} = {attribute.default!r}"
+
+
+def docstring(op: Op) -> str:
+    """The docstring of an op's function: the catalog's words, arguments, errors, an example."""
+    words, _, raises = op.doc.strip().partition("\n\nRaises:\n")
+    names = [name.removeprefix("*") for name in op.operands]
+    arguments = [f"{name}: Tensor, array or number." for name in names]
+    if op.variadic:
+        arguments[-1] = f"{names[-1]}: Tensors, arrays or numbers."
+    arguments += [f"{each.name}: {each.doc}" for each in op.attributes]
+    errors = [
+        "InvalidArgument: an operand or attribute that cannot be right.",
+        "MissingNode: an operand is on another tape, or was released.",
+        *(line.strip() for line in raises.splitlines()),
+    ]
+    first, _, rest = words.partition(" ")
+    if first in names:  # a name must not be taken for a word that begins a sentence
+        words = f"`{first}` {rest}"
+    sections = [
+        "\n".join(wrapped(line) for line in words.splitlines()),
+        "Args:\n" + "\n".join(entry(each) for each in arguments),
+        "Raises:\n" + "\n".join(entry(each) for each in errors),
+        "Example:\n" + textwrap.indent(example(op), "    "),
+    ]
+    text = "\n\n".join(sections)
+    quotes = 'r"""' if "\\" in text else '"""'
+    return f'{quotes}{text}\n"""'
+
+
+def wrapped(line: str) -> str:
+    """A line of a docstring within the width."""
+    return textwrap.fill(line, WIDTH - 4) if line else ""
+
+
+def entry(text: str) -> str:
+    """An entry of a docstring's section, its further lines indented."""
+    return textwrap.fill(text, WIDTH - 4, initial_indent="    ", subsequent_indent="        ")
+
+
+def example(op: Op) -> str:
+    """A doctest of the op on one of its samples: the result's shape, which is known without a server."""
+    sample = next((each for each in op.samples if each.attributes), op.samples[0])
+    names = [name.removeprefix("*") for name in op.operands]
+    if op.variadic:
+        count = len(sample.shapes) - len(names) + 1
+        listed = [f"x{i}" for i in range(count)]
+        given = [*names[:-1], *listed]
+        call = ", ".join([*names[:-1], f"[{', '.join(listed)}]"])
+    else:
+        given, call = names, ", ".join(names)
+    leaves = [
+        f">>> {name} = tape.leaf(np.ones({shape!r}))"
+        for name, shape in zip(given, sample.shapes, strict=True)
+    ]
+    attributes = ", ".join(argument(op, name, v) for name, v in sample.attributes.items())
+    prefix = "bh.linalg" if op.name.startswith("linalg.") else "bh"
+    called = f"{prefix}.{short_name(op)}({call}{', ' if attributes else ''}{attributes})"
+    result = inferred(op, sample)
+    if isinstance(result, tuple):
+        shown, expected = f"[each.shape for each in {called}]", repr([x.shape for x in result])
+    else:
+        shown, expected = f"{called}.shape", repr(result.shape)
+    return "\n".join(
+        [
+            ">>> import numpy as np, backhaul as bh",
+            ">>> tape = bh.Tape()",
+            *leaves,
+            f">>> {shown}",
+            expected,
+        ]
+    )
+
+
+def argument(op: Op, name: str, value: object) -> str:
+    """An attribute as it is given in a call."""
+    spec = next(each for each in op.attributes if each.name == name)
+    return f"{name}={value!r}" if spec.keyword_only else repr(value)
+
+
+def inferred(op: Op, sample: Sample) -> Aval | tuple[Aval, ...]:
+    """What the op gives for a sample: a tuple for an op with several results."""
+    avals = tuple(aval(shape, FLOAT64) for shape in sample.shapes)
+    return op.infer(avals, **dict(bind(op, sample.attributes)))
+
+
+def is_several(op: Op) -> bool:
+    """Whether the op gives a tuple."""
+    return isinstance(inferred(op, op.samples[0]), tuple)
+
+
+def short_name(op: Op) -> str:
+    """The op's name within its module."""
+    return op.name.rpartition(".")[2]
+
+
+def constant(op: Op) -> str:
+    """The name of the module's constant for the op."""
+    return f"_{short_name(op).upper()}"
+
+
+def formatted(source: str) -> str:
+    """The source as the formatter and the import sorter leave it."""
+    for command in (["check", "--fix-only", "--quiet"], ["format"]):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "ruff",
+                *command,
+                "--stdin-filename",
+                str(CLIENT / "_ops.py"),
+                "-",
+            ],
+            input=source,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        source = done.stdout
+    return source
+
+
+# ---------------------------------------------------------------- exports
+
+
+def exports(source: str, names: Sequence[str]) -> str:
+    """The package's ``__init__``: these functions imported, and all that it imports in ``__all__``."""
+    nodes = ast.parse(source).body
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    from_ops = next(node for node in imports if node.module == "backhaul._ops")
+    all_names = next(node for node in nodes if isinstance(node, ast.Assign))
+    other = [each.name for node in imports if node is not from_ops for each in node.names]
+    lines = source.splitlines()
+    # From the end, so that line numbers before it stay right.
+    for node, text in (
+        (all_names, f"__all__ = {sorted([*other, *names])!r}"),
+        (from_ops, f"from backhaul._ops import {', '.join(names)}"),
+    ):
+        lines[node.lineno - 1 : node.end_lineno] = [text]
+    return formatted("\n".join(lines) + "\n")
+
+
+# ---------------------------------------------------------------- docs/ops.md
+
+
+def page(ops: Sequence[Op]) -> str:
+    """The table of ops."""
+    lines = [
+        "# Ops",
+        "",
+        "Generated from the catalog by `make ops`. Any of them is called by its function, or by name with",
+        "`bh.apply(name, *operands, **attributes)`.",
+        "",
+        "| function | attributes | what it computes |",
+        "| --- | --- | --- |",
+    ]
+    for op in ops:
+        operands = ", ".join(op.operands)
+        attributes = "<br>".join(cell(attribute_text(each)) for each in op.attributes)
+        first_line = op.doc.strip().splitlines()[0]
+        lines.append(f"| `bh.{op.name}({operands})` | {attributes} | {cell(first_line)} |")
+    return "\n".join(lines) + "\n"
+
+
+def attribute_text(attribute: Attribute) -> str:
+    """An attribute in the table."""
+    default = "" if attribute.required else f" = {attribute.default!r}"
+    return f"`{attribute.name}: {attribute.kind}{default}` {attribute.doc}"
+
+
+def cell(text: str) -> str:
+    """Text that may stand in a table."""
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
