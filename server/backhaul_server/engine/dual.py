@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from backhaul_proto.errors import make_error
@@ -61,39 +60,45 @@ class DualFunctions(Functions):
 
     def _function(self, found: Rule) -> Callable[..., Any]:
         name = next(key for key, each in RULES.items() if each is found)
-        return partial(_lift, name, found, found.bind(self.xp), self.plain)
+        return _lifted(name, found, self.plain)
 
 
-def _lift(
-    name: str,
-    found: Rule,
-    forward: Callable[..., Any],
-    F: Functions,
-    *operands: Any,
-    **keywords: Any,
-) -> Any:
-    values = [x.value if type(x) is Dual else x for x in operands]
-    tangents = [x.tangent if type(x) is Dual else None for x in operands]
-    y = forward(*values, **keywords)
-    if all(tangent is None for tangent in tangents):
-        return y[0] if found.keeps else y
-    if found.jvp is None:
-        raise hvp_not_supported(name)
-    if found.keeps:
-        y, residual = y
-        dy, _ = found.jvp(F, y, *values, *tangents, residual=residual, **keywords)
-    else:
-        dy = found.jvp(F, y, *values, *tangents, **keywords)
-    if type(y) is tuple:
-        return tuple(map(dual, y, dy))
-    return y if dy is None else Dual(y, fit_tangent(F, dy, y))
+def _lifted(name: str, found: Rule, F: Functions) -> Callable[..., Any]:
+    """The op on duals: the rule's forward on values, its jvp on tangents where there are any."""
+    forward, jvp, keeps = found.bind(F.xp), found.jvp, found.keeps
+
+    def run(*operands: Any, **keywords: Any) -> Any:
+        values, tangents, moves = [], [], False
+        for x in operands:
+            if type(x) is Dual:
+                values.append(x.value)
+                tangents.append(x.tangent)
+                moves = True
+            else:
+                values.append(x)
+                tangents.append(None)
+        y = forward(*values, **keywords)
+        if not moves:
+            return y[0] if keeps else y
+        if jvp is None:
+            raise hvp_not_supported(name)
+        if keeps:
+            y, residual = y
+            dy, _ = jvp(F, y, *values, *tangents, residual=residual, **keywords)
+        else:
+            dy = jvp(F, y, *values, *tangents, **keywords)
+        if type(y) is tuple:
+            return tuple(map(dual, y, dy))
+        return y if dy is None else Dual(y, fit_tangent(F, dy, y))
+
+    return run
 
 
 def fit_tangent(F: Functions, dy: Array, y: Array) -> Array:
     """A tangent brought to its array: repeated along broadcast axes, in its dtype."""
     if dy.shape != y.shape:
         dy = F.broadcast_to(dy, shape=y.shape)
-    if dy.dtype != y.dtype:
+    if dy.dtype is not y.dtype and dy.dtype != y.dtype:
         dy = F.astype(dy, dtype=y.dtype)
     return dy
 

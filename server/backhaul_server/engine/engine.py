@@ -17,7 +17,7 @@ from backhaul_server.engine import ops
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
 from backhaul_server.engine.dual import DualFunctions
 from backhaul_server.engine.functions import Functions
-from backhaul_server.engine.rules import RULES, Array, Rule
+from backhaul_server.engine.rules import RULES, Array
 
 assert ops.__all__  # importing the package is what fills RULES
 
@@ -28,21 +28,23 @@ class PreparedCall:
 
     Attributes:
         name: the op's name.
-        rule: its rule.
+        keeps: whether forward gives a residual beside the result.
         forward: the rule's forward on the engine's namespace with these keywords.
         jvp: the rule's jvp with these keywords; None when it has none.
         cotangents: the rule's cotangents with these keywords.
         results: avals of the results.
+        exact: whether cotangents have their operands' shapes and dtypes whatever the rule does.
         casts: for each operand the dtype that it is brought to first, or None; empty when none is.
         differentiable: for each result, whether it requires a gradient when an operand does.
     """
 
     name: str
-    rule: Rule
+    keeps: bool
     forward: Callable[..., Any]
     jvp: Callable[..., Any] | None
     cotangents: Callable[..., Any]
     results: tuple[Aval, ...]
+    exact: bool
     casts: tuple[np.dtype | None, ...]
     differentiable: tuple[bool, ...]
 
@@ -87,11 +89,12 @@ class Engine:
         with_keywords = _binder(found.prepare(avals, dict(attributes)))
         return PreparedCall(
             entry.name,
-            found,
+            found.keeps,
             with_keywords(found.bind(self.xp)),
             None if found.jvp is None else with_keywords(found.jvp),
             with_keywords(found.cotangents),
             results,
+            all(each is results[0] for each in (*avals, *results)),
             casts,
             tuple(entry.differentiable and each.inexact for each in results),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from backhaul_proto.catalog.avals import Aval
@@ -16,7 +17,9 @@ class Node:
 
     Attributes:
         call: what computed it; None for leaves, constants, and results that need no gradient.
-        inputs: the nodes it was computed from; kept only where a gradient flows to them.
+        inputs: the nodes it was computed from; kept only where a gradient flows to one of them.
+        operands: their values, as the rule got them.
+        needs: for each input, whether it requires a gradient.
         value: the array; for the node of an op with several results, their tuple.
         aval: its shape and dtype.
         requires_grad: whether a leaf is reached from it.
@@ -34,6 +37,8 @@ class Node:
         "error",
         "id",
         "inputs",
+        "needs",
+        "operands",
         "output",
         "requires_grad",
         "residual",
@@ -50,6 +55,8 @@ class Node:
         aval: Aval,
         requires_grad: bool,
         serial: int,
+        operands: Sequence[Array] = (),
+        needs: Sequence[bool] = (),
     ) -> None:
         self.call = call
         self.inputs = inputs
@@ -57,6 +64,8 @@ class Node:
         self.aval = aval
         self.requires_grad = requires_grad
         self.serial = serial
+        self.operands = operands
+        self.needs = needs
         self.residual: Any = None
         self.output: int | None = None
         self.tangent: Array | None = None

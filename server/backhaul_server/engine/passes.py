@@ -25,11 +25,10 @@ from backhaul_server.engine.node import Node
 from backhaul_server.engine.rules import Array, Namespace
 
 Gradients = dict[Node, Array]
-View = Callable[[Node], Any]
+View = tuple[Any, Sequence[Any], Any]
+"""A node's result, operands and residual."""
 
 _serial = attrgetter("serial")
-_value = attrgetter("value")
-_residual = attrgetter("residual")
 
 
 def pullback(
@@ -41,7 +40,7 @@ def pullback(
     return [
         _with_zeros(
             engine,
-            reverse(engine.plain, loss, seed, order, wanted, needed, _value, _residual),
+            reverse(engine.plain, loss, seed, order, wanted, needed),
             wrt,
         )
         for seed in seeds
@@ -72,7 +71,7 @@ def _along(
     direction: Mapping[Node, Array],
     order: list[Node],
     wanted: set[Node] | None,
-    needed: set[Node],
+    needed: set[Node] | None,
     wrt: Sequence[Node] | None,
 ) -> tuple[Gradients, Gradients]:
     tangents, residuals = push(engine.plain, order, direction)
@@ -85,10 +84,13 @@ def _along(
             return tuple(map(dual, node.value, tangent))
         return Dual(node.value, tangent)
 
-    def residual(node: Node) -> Any:
-        return residuals.get(node, node.residual)
+    def view(node: Node) -> View:
+        operands = [
+            dual(x, tangents.get(each)) for x, each in zip(node.operands, node.inputs, strict=True)
+        ]
+        return value(node), operands, residuals.get(node, node.residual)
 
-    found = reverse(engine.duals, loss, seed, order, wanted, needed, value, residual)
+    found = reverse(engine.duals, loss, seed, order, wanted, needed, view)
     gradients = {node: value_of(ct) for node, ct in found.items()}
     products = {node: tangent_of(ct) for node, ct in found.items()}
     zeros = engine.xp.zeros
@@ -124,11 +126,10 @@ def push(
         if call.jvp is None:
             raise hvp_not_supported(call.name)
         y = node.value
-        values = map(_value, inputs)
-        if call.rule.keeps:
-            dy, residuals[node] = call.jvp(F, y, *values, *moving, residual=node.residual)
+        if call.keeps:
+            dy, residuals[node] = call.jvp(F, y, *node.operands, *moving, residual=node.residual)
         else:
-            dy = call.jvp(F, y, *values, *moving)
+            dy = call.jvp(F, y, *node.operands, *moving)
         if type(dy) is tuple:
             tangents[node] = dy
         elif dy is not None:
@@ -142,48 +143,52 @@ def reverse(
     seed: Array,
     order: Sequence[Node],
     wanted: set[Node] | None,
-    needed: set[Node],
-    value: View,
-    residual: View,
+    needed: set[Node] | None,
+    view: Callable[[Node], View] | None = None,
 ) -> Gradients:
     """Cotangents of the wanted nodes (of all leaves for None), backward along the tape.
 
-    ``order`` has every node that the loss reaches, latest first; ``needed`` those of them that cotangents
-    are sent to. ``value`` and ``residual`` give a node's own, plain or dual.
+    Args:
+        F: the ops, plain or dual.
+        loss: where to begin.
+        seed: its cotangent.
+        order: every node that the loss reaches, latest first.
+        wanted: the nodes whose cotangents are asked; None: all leaves.
+        needed: those that cotangents are sent to; None: all that require a gradient.
+        view: a node's result, operands and residual as duals; None: as they are.
     """
     cotangents: dict[Node, Any] = {loss: seed}
     owned: set[Node] = set()
     found: Gradients = {}
-    is_needed = needed.__contains__
     for node in order:
         ct = cotangents.pop(node, None)
         if ct is None:
             continue
         inputs = node.inputs
-        if (not inputs and wanted is None) or (wanted is not None and node in wanted):
+        if (wanted is None and not inputs) or (wanted is not None and node in wanted):
             found[node] = ct
-        if not inputs:
-            continue
-        if node.output is not None:
-            whole = inputs[0]
-            cotangents.setdefault(whole, [None] * len(whole.value))[node.output] = ct
-            continue
         call = node.call
-        assert call is not None
-        needs = list(map(is_needed, inputs))
+        if call is None:
+            if node.output is not None:
+                (whole,) = inputs
+                cotangents.setdefault(whole, [None] * len(whole.value))[node.output] = ct
+            continue
+        needs = node.needs if needed is None else [each in needed for each in inputs]
         if True not in needs:
             continue
-        operands = list(map(value, inputs))
-        if call.rule.keeps:
-            sent = call.cotangents(F, ct, value(node), operands, needs, residual=residual(node))
+        if view is None:
+            y, operands, residual = node.value, node.operands, node.residual
         else:
-            sent = call.cotangents(F, ct, value(node), operands, needs)
-        for each, need, g in zip(inputs, needs, sent, strict=True):
-            if g is None or not need:
+            y, operands, residual = view(node)
+        if call.keeps:
+            sent = call.cotangents(F, ct, y, operands, needs, residual=residual)
+        else:
+            sent = call.cotangents(F, ct, y, operands, needs)
+        for each, g in zip(inputs, sent, strict=True):
+            if g is None:
                 continue
-            kind = each.aval
-            if g.shape != kind.shape or (g.dtype is not kind.dtype and g.dtype != kind.dtype):
-                g = fit(F, g, kind)
+            if not call.exact:
+                g = fit(F, g, each.aval)
             before = cotangents.get(each)
             if before is None:
                 cotangents[each] = g
@@ -199,6 +204,8 @@ def reverse(
 
 def fit(F: Namespace, g: Array, kind: Aval) -> Array:
     """A cotangent brought to its operand: summed over broadcast axes, real for a real operand."""
+    if g.shape == kind.shape and g.dtype is kind.dtype:
+        return g
     if g.shape != kind.shape:
         g = F.unbroadcast(g, shape=kind.shape)
     if g.dtype != kind.dtype:
@@ -209,7 +216,7 @@ def fit(F: Namespace, g: Array, kind: Aval) -> Array:
     return g
 
 
-def _plan(loss: Node, wrt: Sequence[Node] | None) -> tuple[list[Node], set[Node] | None, set[Node]]:
+def _plan(loss: Node, wrt: Sequence[Node] | None) -> tuple[list[Node], set[Node] | None, set[Node] | None]:
     """What the loss reaches, latest first; which of it is wanted; which is to be sent cotangents."""
     seen = {loss}
     stack = [loss]
@@ -220,7 +227,7 @@ def _plan(loss: Node, wrt: Sequence[Node] | None) -> tuple[list[Node], set[Node]
                 stack.append(each)
     order = sorted(seen, key=_serial, reverse=True)
     if wrt is None:
-        return order, None, seen
+        return order, None, None
     wanted = set(wrt)
     needed: set[Node] = set()
     for node in reversed(order):

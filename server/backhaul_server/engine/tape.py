@@ -47,7 +47,7 @@ class Tape:
         """
         kind = aval(value.shape, value.dtype)
         check_leaf(kind, None if tangent is None else aval(tangent.shape, tangent.dtype))
-        node = self._node(None, (), value, kind, True)
+        node = self._node(value, kind, requires_grad=True)
         if tangent is not None:
             node.tangent = tangent
             self.has_tangent = True
@@ -55,7 +55,7 @@ class Tape:
 
     def constant(self, value: Array) -> Node:
         """A node that no gradient is taken for."""
-        return self._node(None, (), value, aval(value.shape, value.dtype), False)
+        return self._node(value, aval(value.shape, value.dtype))
 
     def apply(self, name: str, operands: Sequence[Node], **attributes: Any) -> Any:
         """Run an op of the catalog: its result's node, or a tuple of them for several results.
@@ -71,29 +71,41 @@ class Tape:
     def run(self, call: PreparedCall, operands: Sequence[Node]) -> tuple[Node, ...]:
         """Run a prepared call. A failed operand, or an error on the data, makes failed nodes."""
         values = []
-        requires_grad = False
+        needs = []
         for node in operands:
             if node.error is not None:
                 return self._failed(call, node.error)
             values.append(node.value)
-            requires_grad |= node.requires_grad
+            needs.append(node.requires_grad)
         if call.casts:
-            operands, values = self._cast(call, operands)
+            values = self._cast(call, values)
         try:
             result = call.forward(*values)
         except AutodiffError as error:
             error.details.setdefault("op", call.name)
             return self._failed(call, error)
         residual = None
-        if call.rule.keeps:
+        if call.keeps:
             result, residual = result
-        if len(call.results) == 1 and type(result) is not tuple:
-            if not (requires_grad and call.differentiable[0]):
-                return (self._node(None, (), result, call.results[0], False),)
-            node = self._node(call, tuple(operands), result, call.results[0], True)
-            node.residual = residual
-            return (node,)
-        return self._several(call, operands, result, residual, requires_grad)
+        if type(result) is not tuple:
+            result = (result,)
+        if True not in needs or True not in call.differentiable:
+            return tuple(
+                [self._node(value, kind) for value, kind in zip(result, call.results, strict=True)]
+            )
+        self._serial += 1
+        node = Node(
+            call,
+            tuple(operands),
+            result[0],
+            call.results[0],
+            True,
+            self._serial,
+            values,
+            needs,
+        )
+        node.residual = residual
+        return (node,) if len(result) == 1 else self._several(node, call, result)
 
     # Questions
 
@@ -148,55 +160,33 @@ class Tape:
 
     # Making nodes
 
-    def _node(
-        self,
-        call: PreparedCall | None,
-        inputs: tuple[Node, ...],
-        value: Array,
-        kind: Aval,
-        requires_grad: bool,
-    ) -> Node:
+    def _node(self, value: Array, kind: Aval, requires_grad: bool = False) -> Node:
         self._serial += 1
-        return Node(call, inputs, value, kind, requires_grad, self._serial)
+        return Node(None, (), value, kind, requires_grad, self._serial)
 
     def _several(
-        self,
-        call: PreparedCall,
-        operands: Sequence[Node],
-        results: tuple[Array, ...],
-        residual: Any,
-        requires_grad: bool,
+        self, whole: Node, call: PreparedCall, results: tuple[Array, ...]
     ) -> tuple[Node, ...]:
-        """A node of all results, never handed out, and one for each that points to it."""
-        if not (requires_grad and any(call.differentiable)):
-            return tuple(
-                self._node(None, (), value, kind, False)
-                for value, kind in zip(results, call.results, strict=True)
-            )
-        whole = self._node(call, tuple(operands), results, call.results[0], True)
-        whole.residual = residual
+        """Makes of a node that of all results, never handed out; a node for each points to it."""
+        whole.value = results
         nodes = []
         for i, (value, kind) in enumerate(zip(results, call.results, strict=True)):
-            flows = call.differentiable[i]
-            node = self._node(None, (whole,) if flows else (), value, kind, flows)
-            node.output = i if flows else None
+            node = self._node(value, kind, call.differentiable[i])
+            if node.requires_grad:
+                node.inputs = (whole,)
+                node.output = i
             nodes.append(node)
         return tuple(nodes)
 
     def _failed(self, call: PreparedCall, error: AutodiffError) -> tuple[Node, ...]:
-        nodes = []
-        for kind in call.results:
-            node = self._node(None, (), None, kind, False)
+        nodes = tuple(self._node(None, kind) for kind in call.results)
+        for node in nodes:
             node.error = error
-            nodes.append(node)
-        return tuple(nodes)
+        return nodes
 
-    def _cast(
-        self, call: PreparedCall, operands: Sequence[Node]
-    ) -> tuple[Sequence[Node], list[Array]]:
-        """Operands of integer and bool dtype as constants of the dtype computed in."""
-        cast = [
-            node if dtype is None else self.constant(self.engine.cast(node.value, dtype))
-            for node, dtype in zip(operands, call.casts, strict=True)
+    def _cast(self, call: PreparedCall, values: Sequence[Array]) -> list[Array]:
+        """Operands of integer and bool dtype in the dtype that is computed in."""
+        return [
+            value if dtype is None else self.engine.cast(value, dtype)
+            for value, dtype in zip(values, call.casts, strict=True)
         ]
-        return cast, [node.value for node in cast]

@@ -8,7 +8,7 @@ contraction are contractions again, with the kinds in other roles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, NamedTuple
@@ -85,10 +85,10 @@ class Wish:
 
 
 def wish(kinds: Kinds, batch: Ints, own: Ints, summed: Ints, sizes: Sizes) -> Wish:
-    """The wish of a contraction for one operand: its batch labels, its own, and those summed."""
-    if not summed:
-        return Wish((*batch, *own))
+    """The wish of a contraction with a sum for one operand: its batch labels, its own, those summed."""
     if kinds.tiny(sizes):
+        if not kinds.rows and not kinds.columns:
+            return Wish((*summed, *batch), (summed, batch))
         return Wish((*own, *summed, *batch), (own, summed, batch), (batch,))
     return Wish((*batch, *own, *summed), (own, summed), (own, summed))
 
@@ -105,9 +105,9 @@ def choose_order(
     tiny = kinds.tiny(sizes)
     costs: dict[Ints, int] = {}
     for batch, rows, columns in product(
-        dict.fromkeys(only(order, kinds.batch) for order in (a.memory, b.memory, wished.order)),
-        dict.fromkeys((only(a.memory, kinds.rows), only(wished.order, kinds.rows))),
-        dict.fromkeys((only(b.memory, kinds.columns), only(wished.order, kinds.columns))),
+        _orders(kinds.batch, a.memory, b.memory, wished.order),
+        _orders(kinds.rows, a.memory, wished.order),
+        _orders(kinds.columns, b.memory, wished.order),
     ):
         for sides in ((*rows, *columns), (*columns, *rows)):
             order = (*sides, *batch) if tiny else (*batch, *sides)
@@ -177,15 +177,17 @@ class _Way(NamedTuple):
 
 
 def _ways(a: Layout, b: Layout, result: Ints, kinds: Kinds, sizes: Sizes) -> Iterator[_Way]:
-    rows, columns = only(result, kinds.rows), only(result, kinds.columns)
+    """The ways worth a look: labels of a kind in the order of an operand's memory or of the result."""
     size_a, size_b = volume(a.axes, sizes), volume(b.axes, sizes)
     half_result = volume(result, sizes) // 2
     order = [label for label in result if sizes[label] != 1]
     tiny = kinds.tiny(sizes)
-    orders = (a.memory, b.memory, result) if tiny else (result,)
-    for summed, batch in product(
-        dict.fromkeys((only(a.memory, kinds.summed), only(b.memory, kinds.summed))),
-        dict.fromkeys(only(each, kinds.batch) for each in orders),
+    stacks = (a.memory, b.memory, result) if tiny else (result,)
+    for rows, columns, summed, batch in product(
+        _orders(kinds.rows, result, a.memory),
+        _orders(kinds.columns, result, b.memory),
+        _orders(kinds.summed, a.memory, b.memory),
+        _orders(kinds.batch, *stacks),
     ):
         cost = 0 if wish(kinds, batch, rows, summed, sizes).met(a.memory, sizes) else size_a
         cost += 0 if wish(kinds, batch, columns, summed, sizes).met(b.memory, sizes) else size_b
@@ -195,6 +197,11 @@ def _ways(a: Layout, b: Layout, result: Ints, kinds: Kinds, sizes: Sizes) -> Ite
         ):
             turned = [label for label in way.natural if sizes[label] != 1] != order
             yield way._replace(cost=cost + half_result) if turned else way
+
+
+def _orders(labels: frozenset[int], *orders: Ints) -> Iterable[Ints]:
+    """The different orders of these labels in the given ones."""
+    return dict.fromkeys(only(order, labels) for order in orders)
 
 
 def _matrix_product(
@@ -255,6 +262,6 @@ def _tiny_view(operand: Layout, way: _Way, sides: tuple[Ints, Ints], sizes: Size
     last = fastest(operand.memory, sizes)
     return View(
         positions(operand.axes, order),
-        copy=last not in way.batch,
+        copy=last not in way.batch and bool(way.rows or way.columns),
         shape=None if len(shape) == len(order) else shape,
     )

@@ -164,8 +164,9 @@ def _wishes(
         given = next((terms[m] for m in members if m < count), tuple(sorted(kinds.summed)))
         batch, summed = only(order, kinds.batch), only(given, kinds.summed)
         for member, own in zip(members, (kinds.rows, kinds.columns), strict=True):
-            wishes[member] = wish(kinds, batch, only(order, own), summed, sizes)
-            if not summed:
+            if summed:
+                wishes[member] = wish(kinds, batch, only(order, own), summed, sizes)
+            else:
                 wishes[member] = Wish(only(order, own | kinds.batch))
     return wishes
 
