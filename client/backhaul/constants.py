@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+from backhaul.signatures import NodeType, node_type
+from backhaul_proto.catalog.avals import aval
+from backhaul_proto.catalog.promotion import Scalar, weak
 
 Array = np.ndarray[Any, Any]
 Key = tuple[np.dtype, tuple[int, ...], bytes]
@@ -16,13 +21,55 @@ MAX_BYTES: Final = 512 << 20
 _WHOLE: Final = 256  # bytes up to which the elements themselves are the key
 
 
-def content_key(array: Array) -> Key:
-    """Equal for arrays of equal dtype, shape and bytes."""
+class Content(NamedTuple):
+    """A constant's value.
+
+    Attributes:
+        array: the elements.
+        key: equal for contents of equal dtype, shape and bytes.
+        type: the type of its node.
+        frozen: whether nobody will change the array.
+    """
+
+    array: Array
+    key: Key
+    type: NodeType
+    frozen: bool
+
+    def held(self) -> Array:
+        """The elements, in an array that nobody will change."""
+        return self.array if self.frozen else frozen(self.array)
+
+
+def content_of(array: Array, *, is_frozen: bool = False) -> Content:
+    """The content of an array."""
+    type_ = node_type(aval(array.shape, array.dtype))
     if array.nbytes <= _WHOLE:
-        return array.dtype, array.shape, array.tobytes()
+        return Content(array, (array.dtype, array.shape, array.tobytes()), type_, is_frozen)
     contiguous = np.ascontiguousarray(array)
     digest = hashlib.blake2b(contiguous.data.cast("B"), digest_size=32).digest()
-    return array.dtype, array.shape, digest
+    return Content(array, (array.dtype, array.shape, digest), type_, is_frozen)
+
+
+def scalar_content(scalar: Scalar, beside: tuple[np.dtype, ...]) -> Content:
+    """The content of a Python number, in the dtype that it takes beside arrays of these.
+
+    Raises:
+        OverflowError: it is too large for that dtype.
+    """
+    if scalar == 0:  # 0.0 and -0.0 are equal to the cache
+        return _scalar_content.__wrapped__(scalar, beside)
+    return _scalar_content(scalar, beside)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _scalar_content(scalar: Scalar, beside: tuple[np.dtype, ...]) -> Content:
+    return content_of(np.asarray(scalar, weak(scalar, beside)), is_frozen=True)
+
+
+def frozen(array: Array) -> Array:
+    """A copy in C order, which nobody else holds."""
+    return np.array(array, order="C", copy=True, subok=False)
 
 
 class Constants:

@@ -10,12 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from backhaul.connection import Connection
-from backhaul.constants import content_key
+from backhaul.constants import Content
 from backhaul.failures import Failures
 from backhaul.recorder import Recorder
-from backhaul.signatures import NodeType, node_type
+from backhaul.signatures import NodeType
 from backhaul.unusable import forked, tape_closed
-from backhaul_proto.catalog.avals import aval
 from backhaul_proto.errors import AutodiffError
 from backhaul_proto.messages import CONSTANT, Answer, Call, Question
 
@@ -63,18 +62,18 @@ class Core:
         with self.recorder.lock:
             return self._source(call, arrays, type_)
 
-    def constant(self, array: Array) -> tuple[int, NodeType]:
-        """The node of a constant with this content, its type; recorded with a copy if it is new."""
+    def constant(self, content: Content) -> tuple[int, Array]:
+        """The node of a constant with this content, recorded if it is new, and an array of it."""
         self.check_usable()
-        key = content_key(array)
-        type_ = node_type(aval(array.shape, array.dtype))
         recorder = self.recorder
         with recorder.lock:
-            node = recorder.constants.find(key)
-            if node is None:
-                node = self._source(_CONSTANT, [frozen(array)], type_)
-                self.dropped += recorder.constants.keep(key, node, array.nbytes)
-        return node, type_
+            node = recorder.constants.find(content.key)
+            if node is not None:
+                return node, content.array
+            array = content.held()
+            node = self._source(_CONSTANT, [array], content.type)
+            self.dropped += recorder.constants.keep(content.key, node, array.nbytes)
+        return node, array
 
     def take_dropped(self) -> None:
         """Forget the nodes whose handles are gone."""
@@ -143,8 +142,3 @@ class Core:
                 recorder.types.pop(node, None)
                 self.failures.drop(node)
                 self._to_release.add(node)
-
-
-def frozen(array: Array) -> Array:
-    """A copy in C order, which nobody else holds."""
-    return np.array(array, order="C", copy=True, subok=False)

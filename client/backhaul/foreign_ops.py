@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from backhaul.constants import content_of
 from backhaul.handle import Handle
 from backhaul.recording import append
 from backhaul.signatures import inferred_signature
@@ -29,7 +30,7 @@ def record_foreign(op: str, operands: Sequence[Any], attributes: Mapping[str, An
     tensors = [
         each
         if isinstance(each, Handle)
-        else tape._constant(as_array(each, what=f"operand {i} of {op}"))
+        else tape._constant(content_of(as_array(each, what=f"operand {i} of {op}")))
         for i, each in enumerate(operands)
     ]
     types = tuple(each._node_type for each in tensors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from backhaul.foreign_ops import record_foreign
 from backhaul.recording import record_bound, record_einsum
@@ -13,9 +13,13 @@ from backhaul_proto.catalog.ops import CATALOG, bind
 if TYPE_CHECKING:
     from backhaul.tensor import TrackedTensor
 
+_MISSING: Final = object()
+
 
 def einsum(
-    *args: Any,
+    subscripts: Any = _MISSING,
+    /,
+    *operands: Any,
     sizes: Mapping[str | int, int] | None = None,
     path: Iterable[Iterable[int]] | None = None,
 ) -> TrackedTensor:
@@ -25,8 +29,10 @@ def einsum(
     diagonal (``"i->ii"``); parentheses say what is contracted first (``"ij,(jk,kl)->il"``).
 
     Args:
-        args: ``"ij,jk->ik", a, b``, or interleaved ``a, [0, 1], b, [1, 2], [0, 2]``. Operands are tensors,
-            arrays and numbers, at least one of them a tensor.
+        subscripts: such as ``"ij,jk->ik"``.
+        operands: tensors, arrays and numbers, at least one of them a tensor. Without subscripts, each is
+            followed by a list of its labels, and the output's list comes last:
+            ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
         sizes: sizes of labels that stand in the output only.
         path: an opt_einsum path. Left out: the best order found, once for an expression and its shapes.
 
@@ -42,10 +48,11 @@ def einsum(
         >>> bh.einsum("ij,jk->ik", a, np.ones((3, 4))).shape
         (2, 4)
     """
-    if args and type(args[0]) is str and sizes is None and path is None:
-        return record_einsum(args[0], args[1:])
-    operands, attributes = einsum_attributes(args, sizes=sizes, path=path)
-    result: TrackedTensor = record_bound(EINSUM, operands, bind(EINSUM, attributes))
+    if type(subscripts) is str and sizes is None and path is None:
+        return record_einsum(subscripts, operands)
+    given = () if subscripts is _MISSING else (subscripts, *operands)
+    arrays, attributes = einsum_attributes(given, sizes=sizes, path=path)
+    result: TrackedTensor = record_bound(EINSUM, arrays, bind(EINSUM, attributes))
     return result
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from backhaul.columns import Columns
 from backhaul.constants import Constants
 from backhaul.signatures import NodeType, Signature
-from backhaul.sources import OWN_FILES, Sources
+from backhaul.sources import Sources
 from backhaul_proto.messages import Call
 
 Array = np.ndarray[Any, Any]
@@ -60,35 +60,45 @@ class Recorder:
     def step(self, signature: Signature, operands: list[int]) -> int:
         """Record a step. Returns the id of its first result; further ones count on.
 
-        To be called by `recording.record` alone: the caller's caller's caller is taken for the user, or
-        whoever called that if it is one of us.
+        The frame four calls up is looked at first for the user's: past `recording.append`, the function
+        there that calls it, and the public function.
         """
-        frame = sys._getframe(3)
+        sources = self.sources
+        try:
+            frame = sys._getframe(4)
+        except ValueError:  # called from C, with no frame of the user's
+            frame = sys._getframe()
         code = frame.f_code
-        while code.co_filename.startswith(OWN_FILES):
-            frame = frame.f_back  # type: ignore[assignment]  # the outermost frame is never ours
+        if code.co_filename not in sources.user_files:
+            frame = sources.user_frame(frame)
             code = frame.f_code
-        with self.lock:
+        results = signature.results
+        self.lock.acquire()  # half the cost of a with statement, at each step
+        try:
             columns = self.columns
             place = columns.index.get(signature.key)
             if place is None:
                 place = columns.place(signature.call)
             columns.steps.append(place)
             columns.operands += operands
-            sources = self.sources
-            node = self.next_id
-            for each in signature.results:
-                self.types[self.next_id] = each
-                self.next_id += 1
+            first = self.next_id
+            if len(results) == 1:
+                self.next_id = first + 1
+                self.types[first] = results[0]
                 sources.codes.append(code)
                 sources.offsets.append(frame.f_lasti)
-            return node
+            else:
+                self.next_id += len(results)
+                self.types.update(enumerate(results, first))
+                sources.codes += [code] * len(results)
+                sources.offsets += [frame.f_lasti] * len(results)
+        finally:
+            self.lock.release()
+        return first
 
     def source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
         """Record a leaf or constant with its arrays. The lock is held by the caller."""
-        frame = sys._getframe(1)
-        while frame.f_code.co_filename.startswith(OWN_FILES):
-            frame = frame.f_back  # type: ignore[assignment]  # the outermost frame is never ours
+        frame = self.sources.user_frame(sys._getframe())
         columns = self.columns
         columns.steps.append(columns.place(call))
         columns.tensors += arrays

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from backhaul.constants import Content, content_of, scalar_content
 from backhaul.handle import Handle
 from backhaul.signatures import Signature, bound, einsum_signature, signature
 from backhaul.unusable import released
-from backhaul_proto.catalog.avals import aval
 from backhaul_proto.catalog.einsum import EINSUM, einsum_attributes
 from backhaul_proto.catalog.ops import Attributes, Op, bind, infer
 from backhaul_proto.catalog.promotion import as_array, weak
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from backhaul.tape import Tape
     from backhaul.tensor import TrackedTensor
 
-Array = np.ndarray[Any, Any]
 Operand = Any
 """A tensor, an array or what NumPy makes one of, a number."""
 
+_new: Final = object.__new__
 _SCALARS: Final = (bool, int, float, complex)
 
 
@@ -70,7 +70,11 @@ def record_bound(entry: Op, operands: Sequence[Any], attributes: Attributes) -> 
 def record_einsum(subscripts: str, operands: Sequence[Any]) -> TrackedTensor:
     """Record an einsum of which the subscripts say all; as `record`."""
     try:
-        types = tuple([each._node_type for each in operands])
+        if len(operands) == 2:  # most have two, and this takes half as long
+            x, y = operands
+            types = (x._node_type, y._node_type)
+        else:
+            types = tuple([each._node_type for each in operands])
     except AttributeError:
         _, attributes = einsum_attributes((subscripts, *operands))
         operands = on_tape(EINSUM, operands, bind(EINSUM, attributes))
@@ -86,17 +90,24 @@ def append(found: Signature, operands: Sequence[Any]) -> Any:
     tape = operands[0]._tape
     ids = []
     for each in operands:
-        if each._tape is not tape or each._id < 0:
+        node = each._id
+        if each._tape is not tape or node < 0:
             raise _unusable(found.call.op, operands)
-        ids.append(each._id)
+        ids.append(node)
     recorder = tape._recorder
     if recorder.next_id >= recorder.full_at:
         tape._core.flush()
     node = recorder.step(found, ids)
-    make = type(operands[0])  # TrackedTensor, which stands above this module
-    if not found.several:
-        return make(tape, node, found.results[0])
-    return tuple(make(tape, node + i, each) for i, each in enumerate(found.results))
+    kind = type(operands[0])  # TrackedTensor, which stands above this module
+    if found.several:
+        return tuple(kind(tape, node + i, each) for i, each in enumerate(found.results))
+    # As its __init__ would, without the call: this is done for each step.
+    result = _new(kind)
+    result._tape = tape
+    result._id = node
+    result._node_type = found.results[0]
+    result._value = None
+    return result
 
 
 def on_tape(entry: Op, operands: Sequence[Any], attributes: Attributes) -> list[Any]:
@@ -105,33 +116,35 @@ def on_tape(entry: Op, operands: Sequence[Any], attributes: Attributes) -> list[
     Raises:
         InvalidArgument: none is a tensor, or one cannot be made an array.
     """
-    arrays = _arrays(entry, operands)
-    tape = next((each._tape for each in arrays if isinstance(each, Handle)), None)
+    given = _given(entry, operands)
+    tape = next((each._tape for each in given if isinstance(each, Handle)), None)
     if tape is None:
-        # What is wrong with them as they are comes first.
-        infer(entry, attributes, tuple(aval(each.shape, each.dtype) for each in arrays))
+        infer(entry, attributes, tuple(each.type.aval for each in given))  # its errors come first
         raise _not_on_a_tape(entry.name)
-    return [each if isinstance(each, Handle) else tape._constant(each) for each in arrays]
+    return [each if isinstance(each, Handle) else tape._constant(each) for each in given]
 
 
-def _arrays(entry: Op, operands: Sequence[Any]) -> list[Any]:
-    """Tensors as they are, all else as arrays. Python numbers are weak where the op promotes."""
+def _given(entry: Op, operands: Sequence[Any]) -> list[Any]:
+    """Tensors as they are, all else as `Content`. Python numbers are weak where the op promotes."""
     weak_types = _SCALARS if entry.promotes else ()
-    given = [
-        each
-        if isinstance(each, Handle) or type(each) in weak_types
-        else as_array(each, what=f"operand {i} of {entry.name}")
-        for i, each in enumerate(operands)
-    ]
-    beside = [_dtype(each) for each in given if type(each) not in weak_types]
-    return [
-        _scalar_array(entry, each, beside) if type(each) in weak_types else each for each in given
-    ]
+    given: list[Any] = []
+    beside: list[np.dtype] = []
+    for position, each in enumerate(operands):
+        if isinstance(each, Handle):
+            beside.append(each._node_type.aval.dtype)
+            given.append(each)
+        elif type(each) in weak_types:
+            given.append(each)
+        else:
+            array = as_array(each, what=f"operand {position} of {entry.name}")
+            beside.append(array.dtype)
+            given.append(content_of(array))
+    return [_scalar(entry, x, tuple(beside)) if type(x) in weak_types else x for x in given]
 
 
-def _scalar_array(entry: Op, scalar: Any, beside: Sequence[np.dtype]) -> Array:
+def _scalar(entry: Op, scalar: Any, beside: tuple[np.dtype, ...]) -> Content:
     try:
-        return np.asarray(scalar, weak(scalar, beside))
+        return scalar_content(scalar, beside)
     except OverflowError:
         raise make_error(
             "INVALID_VALUE",
@@ -139,11 +152,6 @@ def _scalar_array(entry: Op, scalar: Any, beside: Sequence[np.dtype]) -> Array:
             "it stands beside.",
             op=entry.name,
         ) from None
-
-
-def _dtype(given: Any) -> np.dtype:
-    found: np.dtype = given._node_type.aval.dtype if isinstance(given, Handle) else given.dtype
-    return found
 
 
 def _unusable(op: str, operands: Sequence[Any]) -> BackhaulError:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
-from array import array
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Final
 
-OWN_FILES: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-"""Frames of code in here are ours, the first frame outside is the user's."""
-
-_NODES_KEPT: Final = 1 << 20
+_OWN_FILES: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+_NODES_KEPT: Final = 1 << 18
 
 
 class Sources:
-    """Code position of each node of a tape, the latest million of them at least.
+    """Code position of each node of a tape, at least of the latest 250,000.
 
     Two columns, appended to at each step by the recorder; positions become lines when they are asked.
+    ``user_files`` are files known not to be ours, so that they need no look at their path again.
     """
 
-    __slots__ = ("_first", "codes", "offsets")
+    __slots__ = ("_first", "codes", "offsets", "user_files")
 
     def __init__(self) -> None:
         self._first = 1
         self.codes: list[CodeType] = []
-        self.offsets = array("i")
+        self.offsets: list[int] = []
+        self.user_files: set[str] = set()
+
+    def user_frame(self, frame: FrameType) -> FrameType:
+        """The innermost frame of the user's: this one, or what called it if it is one of ours."""
+        while frame.f_code.co_filename.startswith(_OWN_FILES) and frame.f_back is not None:
+            frame = frame.f_back
+        self.user_files.add(frame.f_code.co_filename)
+        return frame
 
     def trim(self) -> None:
         """Forget the oldest, when there are twice as many as are kept."""

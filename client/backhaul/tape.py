@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from backhaul.connection import Connection, default_connection
-from backhaul.core import Core, frozen
+from backhaul.constants import Content, content_of, frozen
+from backhaul.core import Core
 from backhaul.gradients import Gradients, HvpResult
 from backhaul.questions import Asked, find_node, hvp_question, pullback_question, tangent_array
 from backhaul.signatures import NodeType, node_type
@@ -111,7 +112,7 @@ class Tape:
             >>> bh.Tape().constant([1.0, 2.0]).node_id is None
             True
         """
-        return self._constant(as_array(value, what="The constant"))
+        return self._constant(content_of(as_array(value, what="The constant")))
 
     # Asking
 
@@ -284,12 +285,12 @@ class Tape:
 
     # For tensors
 
-    def _constant(self, array: Array) -> TrackedTensor:
-        """A constant tensor of this array, which is copied when no equal one is known."""
-        node, type_ = self._core.constant(array)
-        tensor = TrackedTensor(self, node, type_)
+    def _constant(self, content: Content) -> TrackedTensor:
+        node, array = self._core.constant(content)
+        tensor = TrackedTensor(self, node, content.type)
         if array.nbytes <= SMALL:
-            tensor._value = frozen(array)
+            is_own = content.frozen or array is not content.array
+            tensor._value = array if is_own else frozen(array)
         return tensor
 
     def _fetch(self, tensor: TrackedTensor) -> Array:

@@ -43,11 +43,15 @@ class Plan:
 
 @dataclass(slots=True)
 class KnownBlock:
-    """A decoded block whose ops and attributes are right, with its latest plans."""
+    """A decoded block whose ops and attributes are right, with its latest plans.
+
+    ``tensor_count`` is how many tensors of a request its sources take.
+    """
 
     block: Block
     calls: Sequence[tuple[Op, Attributes] | str]
     nbytes: int
+    tensor_count: int
     plans: OrderedDict[object, Plan] = field(default_factory=OrderedDict)
 
     def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
@@ -64,12 +68,6 @@ class KnownBlock:
             if len(self.plans) > _PLANS_KEPT:
                 self.plans.popitem(last=False)
         return found
-
-    @property
-    def tensor_count(self) -> int:
-        """How many tensors of a request its sources take."""
-        counts = [SOURCES[call] if isinstance(call, str) else 0 for call in self.calls]
-        return sum(counts[i] for i in self.block.steps)
 
 
 class BlockCache:
@@ -129,7 +127,8 @@ def _check(block: Block, nbytes: int) -> KnownBlock:
             "MALFORMED_REQUEST",
             f"The steps of the block take {needed} operands, but it has {len(block.operands)}.",
         )
-    return KnownBlock(block, calls, nbytes)
+    taken = [SOURCES[call] if isinstance(call, str) else 0 for call in calls]
+    return KnownBlock(block, calls, nbytes, sum(taken[i] for i in block.steps))
 
 
 def _bind(call: Call) -> tuple[Op, Attributes] | str:
