@@ -110,15 +110,16 @@ class Constants:
                 released.append(oldest)
         return released
 
+    def __contains__(self, node: object) -> bool:
+        return node in self._handles or node in self._kept
+
     def drop(self, node: int) -> bool:
-        """A handle is gone. Returns whether the node may be released; true for all but constants."""
-        count = self._handles.get(node)
-        if count is None:
-            return True
+        """A handle on a constant is gone. Returns whether the node may be released."""
+        count = self._handles.get(node, 0)
         if count > 1:
             self._handles[node] = count - 1
             return False
-        del self._handles[node]
+        self._handles.pop(node, None)
         return node not in self._kept
 
     def unheld(self) -> set[int]:

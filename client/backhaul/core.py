@@ -135,10 +135,12 @@ class Core:
         return answer
 
     def _take_dropped(self) -> None:
-        recorder, dropped = self.recorder, self.dropped
+        constants, types, dropped = self.recorder.constants, self.recorder.types, self.dropped
+        released = []
         for _ in range(len(dropped)):
             node = dropped.popleft()
-            if node > 0 and recorder.constants.drop(node):
-                recorder.types.pop(node, None)
-                self.failures.drop(node)
-                self._to_release.add(node)
+            if node > 0 and (node not in constants or constants.drop(node)):
+                types.pop(node, None)
+                released.append(node)
+        self.failures.drop(released)
+        self._to_release.update(released)

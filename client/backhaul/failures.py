@@ -35,9 +35,11 @@ class Failures:
             for node, cause in columns.dependants(self._of).items():
                 self._of[node] = self._of[cause]
 
-    def drop(self, node: int) -> None:
-        """Nobody can ask for the node any more."""
-        self._of.pop(node, None)
+    def drop(self, nodes: Iterable[int]) -> None:
+        """Nobody can ask for these nodes any more."""
+        if self._of:
+            for node in nodes:
+                self._of.pop(node, None)
 
     def reason(self, node: int) -> str | None:
         """The reason code of a node's error; None when it has none."""

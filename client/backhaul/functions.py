@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from backhaul.foreign_ops import record_foreign
+from backhaul.handle import Handle
 from backhaul.recording import record_bound, record_einsum
 from backhaul_proto.catalog.einsum import EINSUM, einsum_attributes
 from backhaul_proto.catalog.ops import CATALOG, bind
+from backhaul_proto.errors import make_error
 
 if TYPE_CHECKING:
     from backhaul.tensor import TrackedTensor
@@ -51,9 +53,22 @@ def einsum(
     if type(subscripts) is str and sizes is None and path is None:
         return record_einsum(subscripts, operands)
     given = () if subscripts is _MISSING else (subscripts, *operands)
+    if isinstance(subscripts, Handle):
+        _check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
     arrays, attributes = einsum_attributes(given, sizes=sizes, path=path)
     result: TrackedTensor = record_bound(EINSUM, arrays, bind(EINSUM, attributes))
     return result
+
+
+def _check_lists(lists: Iterable[Any]) -> None:
+    """Refuse tensors as lists of labels: to look through one is to record its parts."""
+    if any(isinstance(each, Handle) for each in lists):
+        raise make_error(
+            "EINSUM_SYNTAX",
+            "einsum was given a tensor where a list of labels belongs. Begin with the subscripts, "
+            "einsum('ij,jk->ik', a, b), or give each operand's labels after it, "
+            "einsum(a, [0, 1], b, [1, 2], [0, 2]).",
+        )
 
 
 def tracked_einsum(subscripts: str, operands: Sequence[Any]) -> TrackedTensor:
@@ -72,7 +87,13 @@ def tracked_einsum(subscripts: str, operands: Sequence[Any]) -> TrackedTensor:
         >>> float(bh.tracked_einsum("i,i->", [x, x]))
         25.0
     """
-    return record_einsum(subscripts, operands)
+    if not isinstance(subscripts, str):
+        raise make_error(
+            "EINSUM_SYNTAX",
+            f"The subscripts are {subscripts!r:.100}; they are a string such as 'ij,jk->ik'. For lists of "
+            "labels call einsum.",
+        )
+    return record_einsum(str(subscripts), tuple(operands))
 
 
 def apply(name: str, /, *operands: Any, **attributes: Any) -> Any:

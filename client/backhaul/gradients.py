@@ -87,7 +87,7 @@ class Gradients(Mapping[int, Array]):
         shapes = ", ".join(f"{node}: {array.shape}" for node, array in self._arrays.items())
         return f"<Gradients of {self._tape_name}, shapes by node {{{shapes}}}>"
 
-    def _node(self, key: TrackedTensor | SupportsIndex) -> int:
+    def _node(self, key: TrackedTensor | SupportsIndex | None) -> int:
         tape = self._tape()
         if isinstance(key, Handle):
             if key._tape is not tape:
@@ -95,13 +95,15 @@ class Gradients(Mapping[int, Array]):
             if not key._node_type.requires_grad:
                 raise self._missing(f"The tensor (node {key._id}) requires no gradient", key._id)
             return abs(key._id)
+        if key is None:
+            raise self._missing("None is the node_id of a tensor that requires no gradient", None)
         node = operator.index(key)
         known = max(self._arrays, default=0) if tape is None else tape._recorder.next_id - 1
         if not 0 < node <= known:
             raise self._missing(f"No node has the id {node}", node)
         return node
 
-    def _missing(self, what: str, node: int) -> BackhaulError:
+    def _missing(self, what: str, node: int | None) -> BackhaulError:
         return make_error(
             "MISSING_NODE",
             f"{what}; these are gradients of leaves of {self._tape_name}. Look up with one of its "

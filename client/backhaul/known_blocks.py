@@ -18,12 +18,15 @@ class KnownBlocks:
         self._lock = threading.Lock()
 
     def __contains__(self, block_hash: bytes) -> bool:
-        return block_hash in self._hashes
+        with self._lock:
+            found = block_hash in self._hashes
+            if found:
+                self._hashes.move_to_end(block_hash)
+        return found
 
     def add(self, block_hash: bytes) -> None:
         """The server has run this block."""
         with self._lock:
             self._hashes[block_hash] = None
-            self._hashes.move_to_end(block_hash)
             if len(self._hashes) > self._max_blocks:
                 self._hashes.popitem(last=False)

@@ -32,6 +32,15 @@ class Asked(NamedTuple):
     question: PullbackQuestion | HvpQuestion
     many: bool
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was an empty list, which needs no answer."""
+        return (
+            self.many
+            and isinstance(self.question, PullbackQuestion)
+            and not self.question.cotangents
+        )
+
 
 def pullback_question(tape: Tape, loss: Any, cotangent: Any, wrt: Any) -> Asked:
     """The question of `Tape.pullback`.
@@ -90,6 +99,12 @@ def find_node(tape: Tape, given: Any, what: str) -> tuple[int, NodeType]:
                 node=given._id,
             )
         return given._id, given._node_type
+    if given is None:
+        raise make_error(
+            "MISSING_NODE",
+            f"{what} is None, the node_id of a tensor that requires no gradient. Give a leaf, or what was "
+            "computed from one.",
+        )
     try:
         node = operator.index(given)
     except TypeError:

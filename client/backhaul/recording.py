@@ -87,6 +87,8 @@ def append(found: Signature, operands: Sequence[Any]) -> Any:
     """Record a step with a signature that was found for these tensors; as `record`."""
     if not operands:
         raise _not_on_a_tape(found.call.op)
+    if not found.results:
+        return ()
     tape = operands[0]._tape
     ids = []
     for each in operands:
@@ -135,11 +137,25 @@ def _given(entry: Op, operands: Sequence[Any]) -> list[Any]:
             given.append(each)
         elif type(each) in weak_types:
             given.append(each)
+        elif _holds_tensor(each):
+            raise make_error(
+                "INVALID_VALUE",
+                f"Operand {position} of {entry.name} is a list with tensors in it, which would become an "
+                "array and lose their gradients. Join them with bh.stack first.",
+                op=entry.name,
+                operand=position,
+            )
         else:
             array = as_array(each, what=f"operand {position} of {entry.name}")
             beside.append(array.dtype)
             given.append(content_of(array))
     return [_scalar(entry, x, tuple(beside)) if type(x) in weak_types else x for x in given]
+
+
+def _holds_tensor(given: Any) -> bool:
+    return isinstance(given, list | tuple) and any(
+        isinstance(each, Handle) or _holds_tensor(each) for each in given
+    )
 
 
 def _scalar(entry: Op, scalar: Any, beside: tuple[np.dtype, ...]) -> Content:

@@ -10,19 +10,20 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from backhaul.columns import Piece
 from backhaul.recorder import Recorder
 from backhaul_proto import codec
-from backhaul_proto.errors import BackhaulError, InternalError, TransportError
+from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
 from backhaul_proto.messages import Answer, BlockCall, Execute, Question
 
 if TYPE_CHECKING:
     from backhaul.connection import Connection
 
-_DIGEST_BYTES = 16
+_DIGEST_BYTES: Final = 16
+_IN_DOUBT: Final = (TransportError, InternalError, MessageTooLarge)
+"""After these the request may have been run. (It may have been its answer that was too large.)"""
 
 
 class Session:
@@ -71,7 +72,7 @@ class Session:
             except BackhaulError as error:
                 if self._doubts and self._settle(error):
                     continue
-                if isinstance(error, TransportError | InternalError):
+                if isinstance(error, _IN_DOUBT):
                     self._doubts.append(end)
                 else:
                     self._refused = True
@@ -92,30 +93,37 @@ class Session:
         values: Sequence[int],
         question: Question | None,
     ) -> Answer:
-        request = Execute(
-            session=self.id,
-            epoch=self.epoch,
-            seq=self._committed + len(self._doubts) + 1,
-            values=values,
-            question=question,
-            release=release,
-        )
-        if piece is None:
-            return self._connection.execute(_with_digest(request))
-        data = codec.write_block(piece.block)
-        block = BlockCall(codec.block_hash(data), None, piece.base, piece.inputs)
-        request = _with_digest(replace(request, block=block, tensors=piece.tensors))
+        block, data = None, b""
+        if piece is not None:
+            data = codec.write_block(piece.block)
+            block = BlockCall(codec.block_hash(data), None, piece.base, piece.inputs)
+
+        def request(digest: bytes, block: BlockCall | None) -> Execute:
+            return Execute(
+                self.id,
+                self.epoch,
+                self._committed + len(self._doubts) + 1,
+                digest,
+                block,
+                () if piece is None else piece.tensors,
+                values,
+                question,
+                release,
+            )
+
+        header, _ = codec.write_execute(request(b"", block))
+        digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
+        if block is None:
+            return self._connection.execute(request(digest, None))
         known = self._connection.known_blocks
-        whole = replace(request, block=replace(block, block=data))
-        if block.hash not in known:
-            answer = self._connection.execute(whole)
-        else:
+        if block.hash in known:
             try:
-                answer = self._connection.execute(request)
+                return self._connection.execute(request(digest, block))
             except BackhaulError as error:
                 if error.reason != "BLOCK_UNKNOWN":
                     raise
-                answer = self._connection.execute(whole)
+        whole = BlockCall(block.hash, data, block.base_id, block.inputs)
+        answer = self._connection.execute(request(digest, whole))
         known.add(block.hash)
         return answer
 
@@ -135,9 +143,3 @@ class Session:
         self._refused = True
         self._doubts.clear()
         return True
-
-
-def _with_digest(request: Execute) -> Execute:
-    header, _ = codec.write_execute(request)
-    digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
-    return replace(request, digest=digest)

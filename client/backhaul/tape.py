@@ -160,6 +160,8 @@ class Tape:
         """
         self._core.take_dropped()
         asked = pullback_question(self, loss, cotangent, wrt)
+        if asked.is_empty:
+            return []
         answer = self._ask(loss, asked)
         found = [
             Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer))
@@ -235,9 +237,10 @@ class Tape:
         Raises:
             MissingNode: one is on another tape, or was released before; then none is released.
         """
+        self._core.check_usable()
         for position, each in enumerate(tensors):
             find_node(self, each, f"Tensor {position}")
-        for each in tensors:
+        for each in dict.fromkeys(tensors):
             self._dropped.append(each._id)
             each._id = -each._id
             each._value = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote
 
 from backhaul_proto.errors import BackhaulError, make_error
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 VARIABLE: Final = "BACKHAUL_TARGET"
 EMBEDDED: Final = "embedded"
@@ -102,15 +104,21 @@ def _unix(text: str, path: str) -> Target:
 
 
 def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return _ip(host) is not None
 
 
 def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
+    address = _ip(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _ip(host: str) -> IPv4Address | IPv6Address | None:
+    from ipaddress import ip_address  # slow to import, and embedded has no use for it
+
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
 
 
 def _invalid(text: object, why: str) -> BackhaulError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -150,11 +150,22 @@ class TrackedTensor(Operators):
         """
         return record(_STOP_GRADIENT, (self,))
 
+    def __copy__(self) -> TrackedTensor:
+        return self  # a second handle on the node would release it twice
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        raise TypeError("a tensor cannot be copied; take its value with numpy(), or add 0 to it")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a tensor cannot be pickled: it lives on its tape's server. Send its value, numpy()"
+        )
+
     def __repr__(self) -> str:
         try:
             return f"TrackedTensor({self._facts()})"
         except Exception:
-            return f"<TrackedTensor {self._id}, not to be described>"
+            return object.__repr__(self)
 
     def _facts(self) -> str:
         node = abs(self._id)

@@ -6,6 +6,7 @@ protobuf and gRPC stop here: callers see plain data (`backhaul_proto.messages`) 
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -42,6 +43,7 @@ class Transport(ABC):
         self.calls: Counter[str] = Counter()
         self._process = os.getpid()
         self._closed = False
+        self._lock = threading.Lock()
 
     def call(
         self,
@@ -70,7 +72,8 @@ class Transport(ABC):
             BackhaulError: whatever went wrong, typed.
         """
         self._check_usable()
-        self.calls[method] += 1
+        with self._lock:
+            self.calls[method] += 1
         return self._call(method, header, tensors, reply, timeout, session)
 
     @abstractmethod
@@ -106,7 +109,7 @@ class Transport(ABC):
         )
         answer = codec.read_answer(message, arrays)
         if answer.limits is not None:
-            self.limits = answer.limits
+            self._keep_to(answer.limits)
         return answer
 
     def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
@@ -126,8 +129,9 @@ class Transport(ABC):
         """What the server is; its limits are kept to from then on."""
         request = service_pb2.GetServerInfoRequest()
         info = self._plain("GetServerInfo", request, service_pb2.GetServerInfoResponse, timeout)
-        self.limits = codec.read_limits(info.limits)
-        return ServerInfo(info.version, info.protocol, info.backend, info.ops_digest, self.limits)
+        limits = codec.read_limits(info.limits)
+        self._keep_to(limits)
+        return ServerInfo(info.version, info.protocol, info.backend, info.ops_digest, limits)
 
     def list_ops(self, *, timeout: float | None) -> tuple[OpInfo, ...]:
         """The server's catalog."""
@@ -165,6 +169,10 @@ class Transport(ABC):
         header = request.SerializeToString()
         message, _ = self.call(method, header, (), reply, timeout=timeout, session=session)
         return message
+
+    def _keep_to(self, limits: Limits) -> None:
+        if limits.max_message_bytes:  # 0: the server has not said
+            self.limits = limits
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:

@@ -11,18 +11,14 @@ import numpy as np
 
 from backhaul.targets import Target
 from backhaul.transport import Reply, Transport
-from backhaul.transport.statuses import error_of
+from backhaul.transport.statuses import error_of, message_too_large
 from backhaul.unusable import connection_closed
 from backhaul_proto import codec, tensors
-from backhaul_proto.errors import make_error
 from backhaul_proto.messages import SERVICE, SESSION_METADATA
 
 Array = np.ndarray[Any, Any]
 Stub = Callable[..., bytes]
 Metadata = tuple[tuple[str, str], ...]
-
-ASSUMED_MESSAGE_BYTES: Final = 4 << 20
-"""gRPC's own default, kept to until the server has told its limit."""
 
 _OPTIONS: Final = (
     # Ours are checked here, where the error can say what to do.
@@ -78,7 +74,7 @@ class GrpcTransport(Transport):
         session: bytes | None,
     ) -> tuple[Reply, Sequence[Array]]:
         data = tensors.join(header, tensors_) if tensors_ else header
-        self._check_size(len(data), timeout)
+        self._check_size(len(data))
         metadata = self._metadata
         if session is not None:
             metadata = (*metadata, (SESSION_METADATA, session.hex()))
@@ -89,7 +85,7 @@ class GrpcTransport(Transport):
         except grpc.RpcError as failed:
             if self._closed:
                 raise connection_closed(self.target) from None
-            raise error_of(failed, self.target, timeout) from None
+            raise error_of(failed, self.target, timeout, len(data)) from None
         except ValueError:
             if not self._closed:
                 raise
@@ -107,17 +103,7 @@ class GrpcTransport(Transport):
             stub = self._stubs[method] = made
         return stub
 
-    def _check_size(self, size: int, timeout: float | None) -> None:
-        if self.limits is None and size <= ASSUMED_MESSAGE_BYTES:
-            return
-        limits = self.limits or self.server_info(timeout=timeout).limits
-        if size > limits.max_message_bytes:
-            raise make_error(
-                "MESSAGE_TOO_LARGE",
-                f"The request has {size:,} bytes, and {self.target} takes at most "
-                f"{limits.max_message_bytes:,}. Ask a question earlier, so that less is sent at once; "
-                "split the largest arrays; or start the server with a larger limit.",
-                target=self.target,
-                actual=size,
-                limit=limits.max_message_bytes,
-            )
+    def _check_size(self, size: int) -> None:
+        # Until the server has told its limit it is the server that refuses.
+        if self.limits is not None and size > self.limits.max_message_bytes:
+            raise message_too_large(self.target, size, self.limits.max_message_bytes)

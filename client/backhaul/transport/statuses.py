@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import grpc
@@ -13,10 +14,13 @@ from backhaul_proto.errors import BackhaulError, from_wire, make_error
 
 DOMAIN: Final = "backhaul"
 
+_TOO_LARGE: Final = re.compile(r"(Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
 _DETAILS: Final = "grpc-status-details-bin"
 
 
-def error_of(failed: grpc.RpcError, target: Target, timeout: float | None) -> BackhaulError:
+def error_of(
+    failed: grpc.RpcError, target: Target, timeout: float | None, size: int
+) -> BackhaulError:
     """The error that a failed call is raised as.
 
     The server's own where it sent one; else by the status, from gRPC itself or what stands between.
@@ -26,10 +30,39 @@ def error_of(failed: grpc.RpcError, target: Target, timeout: float | None) -> Ba
     if sent is not None:
         return sent
     said = failed.details() or "no more is known"
+    refused = _TOO_LARGE.search(said) if status == "RESOURCE_EXHAUSTED" else None
+    if refused is not None and refused[1] == "Sent":
+        return answer_too_large(target, int(refused[2]), int(refused[3]))
+    if refused is not None:
+        return message_too_large(target, size, int(refused[3]))
     message = _message(status, said, target, timeout)
-    if status == "RESOURCE_EXHAUSTED" and "larger than max" in said:
-        return make_error("MESSAGE_TOO_LARGE", message, target=target)
     return from_wire(status, "", message, {"target": str(target), "status": status})
+
+
+def message_too_large(target: Target, size: int, limit: int) -> BackhaulError:
+    """The error of a request that is larger than the server takes."""
+    return make_error(
+        "MESSAGE_TOO_LARGE",
+        f"The request has {size:,} bytes, and {target} takes at most {limit:,}. Ask a question earlier, "
+        "so that less is sent at once; split the largest arrays; or start the server with a larger "
+        "limit (backhaul serve --max-message-bytes).",
+        target=target,
+        actual=size,
+        limit=limit,
+    )
+
+
+def answer_too_large(target: Target, size: int, limit: int) -> BackhaulError:
+    """The error of an answer that is larger than the server may send."""
+    return make_error(
+        "MESSAGE_TOO_LARGE",
+        f"The answer has {size:,} bytes, and {target} sends at most {limit:,}. Ask for less at once "
+        "(wrt=[...], fewer directions), or start the server with a larger limit "
+        "(backhaul serve --max-message-bytes).",
+        target=target,
+        actual=size,
+        limit=limit,
+    )
 
 
 def _sent(failed: grpc.RpcError, status: str) -> BackhaulError | None:
@@ -63,8 +96,8 @@ def _message(status: str, said: str, target: Target, timeout: float | None) -> s
             return f"The call to {target} was cancelled ({said})."
         case "RESOURCE_EXHAUSTED":
             return (
-                f"{target} takes no more at the moment, or the message was too large ({said}). Try again "
-                "later, or send less at once."
+                f"{target} takes no more work at the moment ({said}). Try again later, or send less at "
+                "once."
             )
         case "UNIMPLEMENTED":
             return (

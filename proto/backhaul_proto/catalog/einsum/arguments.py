@@ -43,7 +43,7 @@ def einsum_attributes(
         operands = list(args[1:])
         subscripts = _encodable(strip(args[0]))
         attributes: dict[str, Any] = {"subscripts": subscripts}
-        numbers = {label: _code_point(label) for label in sizes or ()}
+        numbers: dict[object, int] = {label: _code_point(label) for label in sizes or ()}
     else:
         operands = list(args[: len(args) - len(args) % 2 : 2])
         lists = [_sublist(each, f"The list of operand {i}") for i, each in enumerate(args[1::2])]

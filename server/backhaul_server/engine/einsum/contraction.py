@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from string import ascii_letters
 from typing import Final, NamedTuple
 
 from backhaul_server.engine.einsum.layout import (
@@ -24,6 +25,7 @@ from backhaul_server.engine.einsum.layout import (
     volume,
 )
 from backhaul_server.engine.einsum.products import (
+    AS_IT_IS,
     TRANSPOSED,
     Conditions,
     Contraction,
@@ -37,6 +39,7 @@ from backhaul_server.engine.einsum.products import (
 _TINY: Final = 256
 """Multiplications of one matrix product of a stack, up to which its call costs more than it does."""
 _TINY_STACK: Final = 64
+_LARGE: Final = 2**15
 
 
 class Kinds(NamedTuple):
@@ -93,14 +96,14 @@ def wish(kinds: Kinds, batch: Ints, own: Ints, summed: Ints, sizes: Sizes) -> Wi
     return Wish((*batch, *own, *summed), (own, summed), (own, summed))
 
 
-def choose_order(
-    a: Layout, b: Layout, labels: frozenset[int], wished: Wish, sizes: Sizes
-) -> Ints:
-    """The order of a result's axes, where it is free: one that this step gives without a copy, if
-    possible such that the step that reads it needs none either."""
+def choose_order(a: Layout, b: Layout, labels: frozenset[int], wished: Wish, sizes: Sizes) -> Ints:
+    """The order of a result's axes, where it is free.
+
+    One that this step gives without a copy, and if possible the next step reads without one.
+    """
     kinds = Kinds.of(frozenset(a.axes), frozenset(b.axes), labels)
     if not kinds.summed:
-        return wished.order
+        return _product_order(a, b, wished.order, sizes)
     size = volume(labels, sizes)
     tiny = kinds.tiny(sizes)
     costs: dict[Ints, int] = {}
@@ -130,16 +133,54 @@ def lower(
     """
     kinds = Kinds.of(frozenset(a.axes), frozenset(b.axes), frozenset(result))
     if not kinds.summed:
-        lowering = Product(
-            _broadcasting(a, result, sizes), _broadcasting(b, result, sizes), conditions
-        )
-        return bare(lowering), Layout.dense(result)
+        return _product(a, b, result, sizes, conditions)
     way = min(_ways(a, b, result, kinds, sizes), key=lambda way: way.cost)
     layout = Layout(result, way.natural)
     if way.swapped:
         turned = None if conditions is None else conditions.swapped()
         return swapped(_matrix_product(b, a, result, way, sizes, turned)), layout
     return _matrix_product(a, b, result, way, sizes, conditions), layout
+
+
+def _product(
+    a: Layout, b: Layout, result: Ints, sizes: Sizes, conditions: Conditions | None
+) -> tuple[Contraction, Layout]:
+    """The product where nothing is summed."""
+    order = _product_order(a, b, result, sizes)
+    turned = positions(order, result)
+    outer = max(len(a.axes), len(b.axes)) < len(order) <= len(ascii_letters)
+    if outer and volume(order, sizes) >= _LARGE:  # einsum is faster where inner loops are short
+        letters = dict(zip(order, ascii_letters, strict=False))
+        terms = ["".join(letters[label] for label in axes) for axes in (a.axes, b.axes, order)]
+        subscripts = f"{terms[0]},{terms[1]}->{terms[2]}"
+        lowering = Product(AS_IT_IS, AS_IT_IS, subscripts, turned, conditions)
+    else:
+        a_view, b_view = _broadcasting(a, order, sizes), _broadcasting(b, order, sizes)
+        lowering = Product(a_view, b_view, None, turned, conditions)
+    return bare(lowering), Layout(result, order)
+
+
+def _product_order(a: Layout, b: Layout, wanted: Ints, sizes: Sizes) -> Ints:
+    """The order in which to make a broadcasting product.
+
+    As wanted, if both operands are read in the order of their memory then; else as the larger lies.
+    """
+    if _in_order(a.memory, wanted, sizes) and _in_order(b.memory, wanted, sizes):
+        return wanted
+    more, less = a.memory, b.memory
+    if volume(more, sizes) < volume(less, sizes):
+        more, less = less, more
+    shared = frozenset(less)
+    added = tuple(label for label in less if label not in more)
+    start = len(more)
+    while start and (more[start - 1] in shared) == (more[-1] in shared):
+        start -= 1  # what the larger one ends with stays last: it is the innermost loop
+    return (*more[:start], *added, *more[start:])
+
+
+def _in_order(memory: Ints, order: Ints, sizes: Sizes) -> bool:
+    places = [order.index(label) for label in memory if sizes[label] != 1]
+    return places == sorted(places)
 
 
 def _broadcasting(operand: Layout, result: Ints, sizes: Sizes) -> View:

@@ -16,7 +16,7 @@ def evaluate(xp: Any, plan: Plan, operands: Sequence[Array]) -> tuple[Array, Any
         if dtype is not None:
             slots[operand] = xp.astype(slots[operand], dtype)
     for step in plan.steps:
-        if type(step) is Unary:
+        if isinstance(step, Unary):
             slots.append(step.lowering(xp, slots[step.source]))
         else:
             slots.append(step.lowering(xp, slots[step.first], slots[step.second]))
@@ -34,7 +34,7 @@ def push(
     slots = _slots(F, plan, operands, residual)
     moved = _cast(F, plan, tangents)
     for step in plan.steps:
-        if type(step) is Unary:
+        if isinstance(step, Unary):
             dx = moved[step.source]
             moved.append(None if dx is None else F.rearrange(dx, lowering=step.lowering))
         else:
@@ -65,7 +65,7 @@ def pull(
     for step in plan.steps:
         wanted.append(
             wanted[step.source]
-            if type(step) is Unary
+            if isinstance(step, Unary)
             else wanted[step.first] or wanted[step.second]
         )
     cotangents: list[Array | None] = [None] * len(wanted)
@@ -75,7 +75,7 @@ def pull(
         del slots[len(cotangents) :]
         if c is None:
             continue
-        if type(step) is Unary:
+        if isinstance(step, Unary):
             if wanted[step.source]:
                 cotangents[step.source] = F.rearrange(c, lowering=step.adjoint)
             continue
@@ -97,7 +97,7 @@ def _slots(
         slots.extend(residual)
         return slots
     for step in plan.steps[: plan.residuals]:
-        if type(step) is Unary:
+        if isinstance(step, Unary):
             slots.append(F.rearrange(slots[step.source], lowering=step.lowering))
         else:
             a, b = slots[step.first], slots[step.second]

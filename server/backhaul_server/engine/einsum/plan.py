@@ -211,10 +211,12 @@ class Program:
         return len(self.layouts) - 1
 
     def finish(self) -> tuple[Unary | Binary, ...]:
-        """The steps with their adjoints, found from the last back: how a cotangent lies depends on
-        the adjoint that makes it.
+        """The steps with their adjoints, found from the last back.
+
+        How a cotangent lies depends on the adjoint that makes it.
         """
-        cotangents: dict[int, Layout] = {len(self.layouts) - 1: Layout.dense(self.layouts[-1].axes)}
+        last = len(self.layouts) - 1
+        cotangents = {last: self.layouts[last]}  # it lies as the result does, more often than not
         finished: list[Unary | Binary] = []
         for number in range(len(self._steps) - 1, -1, -1):
             ct = self._operands + number

@@ -1,5 +1,7 @@
-"""The array calls that a contraction is lowered to: plain, stacked and tiny matrix products, and
-broadcasting products. Each is a callable ``lowering(xp, a, b)``."""
+"""The array calls that a contraction is lowered to, each a callable ``lowering(xp, a, b)``.
+
+Matrix products, single, stacked or tiny and many; and broadcasting products.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,6 @@ class Conditions:
     def swapped(self) -> Conditions:
         """With the operands in the other order."""
         return Conditions(self.conjugate_b, self.conjugate_a, self.real)
-
-    def apply(
-        self, xp: Any, multiply: Callable[[Array, Array], Array], a: Array, b: Array
-    ) -> Array:
-        """The product, so conditioned."""
-        y = multiply(
-            xp.conj(a) if self.conjugate_a else a, xp.conj(b) if self.conjugate_b else b
-        )
-        return xp.real(y).copy() if self.real else y
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +60,21 @@ TRANSPOSED = View(flipped=True)
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Broadcasting product of two views; where ``conditions`` is None, there are none."""
+    """Broadcasting product of two views; then the result's order.
+
+    Attributes:
+        subscripts: None for multiply; else what einsum multiplies the views by.
+    """
 
     a_view: View
     b_view: View
+    subscripts: str | None
+    order: Ints | None
     conditions: Conditions | None
 
     def __call__(self, xp: Any, a: Array, b: Array) -> Array:
-        a, b = self.a_view(a), self.b_view(b)
-        if self.conditions is None:
-            return xp.multiply(a, b)
-        return self.conditions.apply(xp, xp.multiply, a, b)
+        y = _run(xp, xp.multiply, self.subscripts, self.a_view(a), self.b_view(b), self.conditions)
+        return y if self.order is None else y.transpose(self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +82,37 @@ class MatrixProduct:
     """Product of two stacks of matrices; then the result's shape and order.
 
     Attributes:
-        tiny: None for BLAS, a call for each matrix of the stack; else the einsum subscripts that
-            compute all of them at once along the stack, which then is the last axis.
+        subscripts: None for BLAS, a call for each matrix of the stack; else what einsum computes all
+            of them at once by, along the stack, which then is the last axis.
     """
 
     a_view: View
     b_view: View
-    tiny: str | None
+    subscripts: str | None
     shape: Ints | None
     order: Ints | None
     conditions: Conditions | None
 
     def __call__(self, xp: Any, a: Array, b: Array) -> Array:
-        a, b = self.a_view(a), self.b_view(b)
-        if self.conditions is not None:
-            y = self.conditions.apply(xp, lambda a, b: self._multiply(xp, a, b), a, b)
-        else:
-            y = self._multiply(xp, a, b)
+        y = _run(xp, xp.matmul, self.subscripts, self.a_view(a), self.b_view(b), self.conditions)
         if self.shape is not None:
             y = y.reshape(self.shape)
         return y if self.order is None else y.transpose(self.order)
 
-    def _multiply(self, xp: Any, a: Array, b: Array) -> Array:
-        return xp.matmul(a, b) if self.tiny is None else xp.einsum(self.tiny, a, b)
+
+def _run(
+    xp: Any,
+    multiply: Callable[[Array, Array], Array],
+    subscripts: str | None,
+    a: Array,
+    b: Array,
+    conditions: Conditions | None,
+) -> Array:
+    if conditions is not None:
+        a = xp.conj(a) if conditions.conjugate_a else a
+        b = xp.conj(b) if conditions.conjugate_b else b
+    y = multiply(a, b) if subscripts is None else xp.einsum(subscripts, a, b)
+    return xp.real(y).copy() if conditions is not None and conditions.real else y
 
 
 def swapped(lowering: Contraction) -> Contraction:
@@ -154,6 +159,5 @@ _BARE: dict[MatrixProduct, Contraction] = {
 def bare(lowering: MatrixProduct | Product) -> Contraction:
     """The bare call that is the same, where there is one."""
     if isinstance(lowering, Product):
-        plain = lowering.a_view == lowering.b_view == AS_IT_IS and lowering.conditions is None
-        return multiply if plain else lowering
+        return multiply if lowering == Product(AS_IT_IS, AS_IT_IS, None, None, None) else lowering
     return _BARE.get(lowering, lowering)

@@ -28,7 +28,9 @@ Cost = Callable[..., float]
 _FEW: Final = 8  # up to here opt_einsum's own choice is nearly exhaustive
 _MAX_TRIALS: Final = 128
 _TRIAL_SECONDS: Final = 2e-4  # of one greedy search, per operand; measured
-_ELEMENT: Final = 32  # writing an element of a result costs about as much as so many multiplications
+_ELEMENT: Final = (
+    32  # writing an element of a result costs about as much as so many multiplications
+)
 _SECONDS: Final = 1e-9  # value and gradient, per multiplication of the value; measured
 
 

@@ -54,10 +54,9 @@ class Einsum(Rule):
         y: Array,
         operands: Sequence[Array],
         needs: Sequence[bool],
-        *,
-        plan: Plan,
-        residual: Sequence[Array] | None = None,
+        **keywords: Any,
     ) -> Cotangents:
+        plan: Plan = keywords["plan"]
         step = plan.only
         if type(step) is Binary:
             a, b = operands
@@ -65,7 +64,7 @@ class Einsum(Rule):
                 F.contract(ct, b, lowering=step.to_first) if needs[0] else None,
                 F.contract(a, ct, lowering=step.to_second) if needs[1] else None,
             )
-        return passes.pull(F, plan, ct, operands, needs, residual)
+        return passes.pull(F, plan, ct, operands, needs, keywords.get("residual"))
 
 
 @rule("contract")

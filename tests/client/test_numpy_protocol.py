@@ -1,0 +1,98 @@
+"""NumPy's functions record on the tape what the catalog has, and refuse all else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backhaul as bh
+
+VALUES = np.arange(1.0, 5.0).reshape(2, 2)
+Use = Callable[[Any], Any]
+
+RECORDED: list[Use] = [
+    lambda x: np.add(x, 1.0),
+    lambda x: np.add(VALUES, x),
+    lambda x: np.subtract(1.0, x),
+    lambda x: np.multiply(x, VALUES),
+    lambda x: np.matmul(VALUES, x),
+    lambda x: np.negative(x),
+    lambda x: np.conj(x),
+    lambda x: np.conjugate(x),
+    lambda x: np.real(x),
+    lambda x: np.imag(x),
+    lambda x: np.sum(x),
+    lambda x: np.sum(x, axis=1, keepdims=True),
+    lambda x: np.einsum("ij,jk->ik", x, VALUES),
+    lambda x: np.einsum("ij,jk->ik", VALUES, x, optimize=True),
+    lambda x: np.einsum(x, [0, 1], [1, 0]),
+    lambda x: np.reshape(x, (4, 1)),
+    lambda x: np.reshape(x, -1),
+    lambda x: np.stack([x, VALUES]),
+    lambda x: np.stack([VALUES, x], axis=2),
+    lambda x: np.broadcast_to(x, (3, 2, 2)),
+    lambda x: np.tril(x),
+    lambda x: np.linalg.cholesky(10.0 * np.eye(2) + x),
+]
+
+
+@pytest.mark.parametrize("use", RECORDED)
+def test_what_the_catalog_has_is_recorded(use: Use) -> None:
+    result = use(bh.Tape().leaf(VALUES))
+    assert isinstance(result, bh.TrackedTensor)
+    expected = use(VALUES)
+    assert result.shape == expected.shape
+    assert result.requires_grad
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-15)
+
+
+def test_what_is_known_of_a_tensor_is_answered() -> None:
+    x = bh.Tape().leaf(VALUES)
+    assert (np.shape(x), np.ndim(x), np.size(x)) == ((2, 2), 2, 4)
+
+
+REFUSED: list[tuple[Use, str]] = [
+    (lambda x: np.arctan2(x, x), "arctan2"),
+    (lambda x: np.multiply.outer(x, x), "outer"),
+    (lambda x: np.add.reduce(x), "reduce"),
+    (lambda x: np.concatenate([x, VALUES]), "concatenate"),
+    (lambda x: np.linalg.eig(x), "eig"),
+    (lambda x: np.add(x, 1.0, out=np.zeros((2, 2))), "out="),
+    (lambda x: np.add(x, 1.0, where=VALUES > 1), "where="),
+    (lambda x: np.add(x, 1.0, dtype="f4"), "dtype="),
+    (lambda x: np.sum(x, out=np.zeros(())), "out="),
+    (lambda x: np.sum(x, dtype="f4"), "dtype="),
+    (lambda x: np.equal(VALUES, x), "equal"),
+    (lambda x: np.array_equal(x, VALUES), "array_equal"),
+]
+
+
+@pytest.mark.parametrize(("use", "named"), REFUSED)
+def test_what_it_has_not_is_a_type_error_that_names_it(use: Use, named: str) -> None:
+    x = bh.Tape().leaf(VALUES)
+    with pytest.raises(TypeError, match=named):
+        use(x)
+
+
+def test_an_array_is_not_changed_in_place_by_a_tensor() -> None:
+    x = bh.Tape().leaf(VALUES)
+    array: Any = VALUES.copy()
+    with pytest.raises(TypeError, match="out="):
+        array += x
+    np.testing.assert_array_equal(array, VALUES)
+
+
+def test_a_near_name_is_suggested() -> None:
+    x: Any = bh.Tape().leaf(1.0)
+    with pytest.raises(TypeError, match=r"did you mean .*stack"):
+        np.vstack([x])
+
+
+def test_errors_of_an_op_are_its_own() -> None:
+    x = bh.Tape().leaf(VALUES)
+    with pytest.raises(bh.InvalidArgument) as error:
+        np.add(x, np.ones(3))
+    assert error.value.reason == "SHAPE_MISMATCH"
