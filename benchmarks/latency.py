@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import grpc
 import numpy as np
@@ -43,7 +44,7 @@ def echo_server() -> Iterator[str]:
 
 
 def _bare(target: str) -> Callable[[], float]:
-    call = grpc.insecure_channel(target).unary_unary("/bare/Echo")
+    call: Any = grpc.insecure_channel(target).unary_unary("/bare/Echo")
     payload = bytes(200)
 
     def run() -> float:

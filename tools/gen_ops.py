@@ -81,7 +81,7 @@ def module(title: str, ops: Sequence[Op]) -> str:
     functions = "\n\n".join(function(op) for op in ops)
     types = {TYPES[each.kind] for op in ops for each in op.attributes}
     sequences = any("Sequence" in each for each in types) or any(op.variadic for op in ops)
-    several = any(is_several(op) for op in ops)
+    several = any(op.several for op in ops)
     recorders = "record, record_several" if several else "record"
     lines = [
         f'"""{title}\n\nGenerated from the catalog by tools/gen_ops.py: `make ops`.\n"""',
@@ -115,14 +115,13 @@ def function(op: Op) -> str:
     parameters += [parameter(each) for each in op.attributes if not each.keyword_only]
     keywords = [parameter(each) for each in op.attributes if each.keyword_only]
     parameters += ["*", *keywords] if keywords else []
-    several = is_several(op)
-    result = "tuple[TrackedTensor, ...]" if several else "TrackedTensor"
+    result = "tuple[TrackedTensor, ...]" if op.several else "TrackedTensor"
     listed = ", ".join(operands) + ("," if len(operands) == 1 else "")
     call = ", ".join([constant(op), f"({listed})", *(each.name for each in op.attributes)])
     return (
         f"def {short_name(op)}({', '.join(parameters)}) -> {result}:\n"
         f"{textwrap.indent(docstring(op), '    ')}\n"
-        f"    return {'record_several' if several else 'record'}({call})\n"
+        f"    return {'record_several' if op.several else 'record'}({call})\n"
     )
 
 
@@ -216,11 +215,6 @@ def inferred(op: Op, sample: Sample) -> Aval | tuple[Aval, ...]:
     """What the op gives for a sample: a tuple for an op with several results."""
     avals = tuple(aval(shape, FLOAT64) for shape in sample.shapes)
     return op.infer(avals, **dict(bind(op, sample.attributes)))
-
-
-def is_several(op: Op) -> bool:
-    """Whether the op gives a tuple."""
-    return isinstance(inferred(op, op.samples[0]), tuple)
 
 
 def short_name(op: Op) -> str:

@@ -290,7 +290,7 @@ def reshape(x: Operand, /, shape: int | Sequence[int]) -> TrackedTensor:
     return record(_RESHAPE, (x,), shape)
 
 
-def stack(arrays: Sequence[Operand], /, *, axis: int = 0) -> TrackedTensor:
+def stack(arrays: Sequence[Operand], /, axis: int = 0) -> TrackedTensor:
     """Arrays of equal shape joined along a new axis.
 
     Args:
@@ -307,7 +307,7 @@ def stack(arrays: Sequence[Operand], /, *, axis: int = 0) -> TrackedTensor:
         >>> x0 = tape.leaf(np.ones((2,)))
         >>> x1 = tape.leaf(np.ones((2,)))
         >>> x2 = tape.leaf(np.ones((2,)))
-        >>> bh.stack([x0, x1, x2], axis=-1).shape
+        >>> bh.stack([x0, x1, x2], -1).shape
         (2, 3)
     """
     return record(_STACK, (*arrays,), axis)
@@ -379,7 +379,7 @@ def sum(
     return record(_SUM, (x,), axis, keepdims)
 
 
-def tril(x: Operand, /, *, k: int = 0) -> TrackedTensor:
+def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
     """The lower triangles of x's last two axes, zeros above.
 
     Args:
@@ -394,7 +394,7 @@ def tril(x: Operand, /, *, k: int = 0) -> TrackedTensor:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
         >>> x = tape.leaf(np.ones((2, 3, 4)))
-        >>> bh.tril(x, k=1).shape
+        >>> bh.tril(x, 1).shape
         (2, 3, 4)
     """
     return record(_TRIL, (x,), k)

@@ -172,7 +172,8 @@ def _verdicts(
     """Gradient and H·v against central finite differences, and the symmetry of the Hessian."""
     rng = np.random.default_rng(SEED)
     values = network.operands(rng)
-    u, v = ([rng.standard_normal(x.shape) for x in values] for _ in range(2))
+    u: list[Array]
+    u, v = ([np.asarray(rng.standard_normal(x.shape)) for x in values] for _ in range(2))
     points = [_at(connection, network, values, u, multiple * _STEP) for multiple in _STENCIL]
     weights = [weight / _STEP for weight in _STENCIL.values()]
     slope = sum(weight * loss for weight, (loss, _) in zip(weights, points, strict=True))

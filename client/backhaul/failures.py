@@ -55,8 +55,10 @@ class Failures:
                     raise _error(found)
 
     def error(self, failure: Failure) -> BackhaulError:
-        """The error of a failure that came in place of an answer."""
-        return _error(self._of.get(failure.node) or self._located(failure))
+        """The error of a failure that came in place of an answer. It is kept, as those of `note`."""
+        if failure.node not in self._of:
+            self.note([failure])
+        return _error(self._of[failure.node])
 
     def locate(self, error: AutodiffError) -> None:
         """Tell an error that came from the server which line of the user's recorded its node."""

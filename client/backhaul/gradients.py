@@ -45,7 +45,7 @@ class Gradients(Mapping[int, Array]):
         self._tape_name = str(tape)
         self.value = value
 
-    def __getitem__(self, key: TrackedTensor | int) -> Array:
+    def __getitem__(self, key: TrackedTensor | int | None) -> Array:
         """The gradient for a leaf.
 
         Raises:
@@ -64,7 +64,7 @@ class Gradients(Mapping[int, Array]):
             )
         return found
 
-    def get(self, key: TrackedTensor | int, default: Any = None) -> Any:
+    def get(self, key: TrackedTensor | int | None, default: Any = None) -> Any:
         """The gradient for a leaf, the default (None) when the loss does not depend on it.
 
         Raises:

@@ -51,10 +51,10 @@ def _find(name: str, path: str) -> Callable[..., Any]:
     if path == "einsum":
         return functions.einsum
     head, _, tail = path.rpartition(".")
-    module, attribute = (linalg, tail) if head == "linalg" else (_ops, path)
-    if attribute in module.__all__:
-        found: Callable[..., Any] = getattr(module, attribute)
-        return found
+    for module in (linalg, _ops) if head == "linalg" else (_ops,):
+        if tail in module.__all__:
+            found: Callable[..., Any] = getattr(module, tail)
+            return found
     try:
         get(path)
     except InvalidArgument as unknown:

@@ -63,9 +63,8 @@ def signature(entry: Op, attributes: Attributes, types: tuple[NodeType, ...]) ->
     """
     avals = tuple(each.aval for each in types)
     results = infer(entry, attributes, avals)
-    several = isinstance(entry.infer(avals, **dict(attributes)), tuple)
     return inferred_signature(
-        entry.name, attributes, types, results, several, differentiable=entry.differentiable
+        entry.name, attributes, types, results, entry.several, differentiable=entry.differentiable
     )
 
 

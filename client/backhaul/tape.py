@@ -24,6 +24,8 @@ from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, Answer, Call
 Array = np.ndarray[Any, Any]
 Node = TrackedTensor | int
 """A tensor of the tape, or its node_id."""
+Direction = Mapping[TrackedTensor, Any] | Mapping[int, Any] | Mapping[Node, Any]
+"""Tangents by leaf. (A mapping's key type is invariant, so each kind is named.)"""
 
 _LEAF: Final = Call(LEAF)
 _LEAF_WITH_TANGENT: Final = Call(LEAF_WITH_TANGENT)
@@ -174,7 +176,7 @@ class Tape:
         self,
         loss: Node,
         *,
-        tangents: Mapping[Node, Any] | None = None,
+        tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
     ) -> HvpResult: ...
     @overload
@@ -182,7 +184,7 @@ class Tape:
         self,
         loss: Node,
         *,
-        tangents: Sequence[Mapping[Node, Any]],
+        tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
     ) -> list[HvpResult]: ...
     def hvp(

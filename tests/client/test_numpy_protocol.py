@@ -19,6 +19,8 @@ RECORDED: list[Use] = [
     lambda x: np.subtract(1.0, x),
     lambda x: np.multiply(x, VALUES),
     lambda x: np.matmul(VALUES, x),
+    lambda x: np.linalg.matmul(x, VALUES),
+    lambda x: np.linalg.matrix_transpose(x),
     lambda x: np.negative(x),
     lambda x: np.conj(x),
     lambda x: np.conjugate(x),

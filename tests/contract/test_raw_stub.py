@@ -266,7 +266,7 @@ def test_unknown_ops_attributes_and_dtypes(stub: Any, session: Any) -> None:
 
 def test_malformed_and_empty_requests(channel: grpc.Channel, stub: Any, session: Any) -> None:
     for method in ("Execute", "Leaf", "GetServerInfo", "Pullback"):
-        raw = channel.unary_unary(f"/backhaul.v1.BackhaulService/{method}")
+        raw: Any = channel.unary_unary(f"/backhaul.v1.BackhaulService/{method}")
         found = refusal(lambda raw=raw: raw(b"\xff\xff\xff\x07garbage"))  # type: ignore[misc]
         assert found[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
     for method in ("Execute", "Leaf", "Pullback", "Hvp", "Einsum", "GetSession", "CloseSession"):

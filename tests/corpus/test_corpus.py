@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
@@ -23,8 +24,7 @@ def _load() -> list[dict[str, Any]]:
     if not PRESENT:
         return []
     sys.path.insert(0, str(CORPUS / "tools"))
-    import fmt
-
+    fmt = importlib.import_module("fmt")
     supported = Adapter.supports
     cases: list[dict[str, Any]] = fmt.load(str(CORPUS))
     return [c for c in cases if all(supported(Adapter, op) for op in c["requires"])]  # type: ignore[arg-type]
@@ -44,8 +44,7 @@ def test_the_corpus_is_there() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[c["id"] for c in CASES])
 def test_case(case: dict[str, Any], connection: bh.Connection) -> None:
-    import replay
-
+    replay = importlib.import_module("replay")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the replayer's own arithmetic on Inf and NaN
         status, why = replay.run_case(Adapter(connection), case)

@@ -51,7 +51,9 @@ def test_derivatives_against_finite_differences(name: str, target: str) -> None:
     with bh.connect(target, timeout=120) as connection, bh.Tape(connection) as tape:
         leaves = [tape.leaf(x) for x in values]
         loss = _loss(network, leaves)
-        directions = [[rng.standard_normal(x.shape) for x in values] for _ in range(3)]
+        directions: list[list[Array]] = [
+            [np.asarray(rng.standard_normal(x.shape)) for x in values] for _ in range(3)
+        ]
         along = [dict(zip(leaves, d, strict=True)) for d in directions]
         before = connection.calls.total()
         results = tape.hvp(loss, tangents=along, wrt=leaves)

@@ -70,8 +70,9 @@ def test_sigterm_ends_a_server_that_was_used_with_status_zero_and_a_clean_log() 
                 with pytest.raises(bh.LinearAlgebraError):
                     low.numpy()
         raw = grpc.insecure_channel(server.target.removeprefix("grpc://"))
+        execute: Any = raw.unary_unary("/backhaul.v1.BackhaulService/Execute")
         with pytest.raises(grpc.RpcError):
-            raw.unary_unary("/backhaul.v1.BackhaulService/Execute")(b"\xff")
+            execute(b"\xff")
         raw.close()
         status, log = server.stop()
     assert status == 0
@@ -176,7 +177,7 @@ def test_a_unix_socket(tmp_path: Path) -> None:
 
 def test_health_and_reflection(server: Any, target: str) -> None:
     with grpc.insecure_channel(target.removeprefix("grpc://")) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
+        stub: Any = health_pb2_grpc.HealthStub(channel)
         for name in ("", "backhaul.v1.BackhaulService"):
             answer = stub.Check(health_pb2.HealthCheckRequest(service=name))
             assert answer.status == health_pb2.HealthCheckResponse.SERVING

@@ -166,7 +166,11 @@ register(
         "The lower triangles of x's last two axes, zeros above.",
         attributes=(
             Attribute(
-                "k", "int", 0, doc="The last diagonal that is kept; 0 is the main one, 1 above it."
+                "k",
+                "int",
+                0,
+                keyword_only=False,
+                doc="The last diagonal that is kept; 0 is the main one, 1 above it.",
             ),
         ),
         samples=(Sample(((3, 3),)), Sample(((2, 3, 4),), {"k": 1}), Sample(((0, 0),))),
@@ -178,7 +182,15 @@ register(
         ("*arrays",),
         _stack,
         "Arrays of equal shape joined along a new axis.",
-        attributes=(Attribute("axis", "int", 0, doc="Where the new axis stands in the result."),),
+        attributes=(
+            Attribute(
+                "axis",
+                "int",
+                0,
+                keyword_only=False,
+                doc="Where the new axis stands in the result.",
+            ),
+        ),
         promotes=True,
         samples=(Sample(((2, 3), (2, 3))), Sample(((2,), (2,), (2,)), {"axis": -1}), Sample(((),))),
     )
@@ -190,6 +202,7 @@ register(
         _unstack,
         "The arrays that x consists of along an axis, as a tuple.",
         attributes=(Attribute("axis", "int", 0, doc="The axis that goes."),),
+        several=True,
         samples=(Sample(((2, 3),)), Sample(((2, 3),), {"axis": 1}), Sample(((2,),))),
     )
 )

@@ -65,6 +65,7 @@ class Op:
         doc: first line says what; the rest is the body of the Python function's docstring.
         promotes: operands are brought to one dtype, and Python scalars among them are weak.
         kinds: the NumPy dtype kinds that operands may have.
+        several: whether it gives a tuple of results, be it of one.
         private: a helper of rules, not callable by users.
         differentiable: whether results of inexact dtype require a gradient when an operand does.
     """
@@ -76,6 +77,7 @@ class Op:
     attributes: tuple[Attribute, ...] = ()
     promotes: bool = False
     kinds: str = "biufc"
+    several: bool = False
     private: bool = False
     differentiable: bool = True
     samples: tuple[Sample, ...] = ()

@@ -45,6 +45,7 @@ def numpy_namespace() -> Namespace:
             "astype": _astype,
             "matrix_transpose": attrgetter("mT"),
             "unstack": _unstack,
+            "reshape": _reshape,
             "solve_lower": _solve_lower,
         },
     )
@@ -66,12 +67,16 @@ def _astype(x: Array, dtype: np.dtype) -> Array:
     return x.astype(dtype, copy=False)
 
 
+def _reshape(x: Array, shape: tuple[int, ...]) -> Array:
+    return x.reshape(shape)  # np.reshape has had the keyword shape since 2.1 only
+
+
 def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
     return tuple(np.moveaxis(x, axis, 0))
 
 
 def _solve_lower(a: Array, b: Array, *, adjoint: bool) -> Array:
-    """x with a x = b (or a^H x = b), a lower triangular, on the last two axes."""
+    """Solve a x = b (or a^H x = b) for lower triangular a, on the last two axes."""
     trans: Literal[0, 2] = 2 if adjoint else 0
 
     def solve(left: Array, right: Array) -> Array:

@@ -79,5 +79,5 @@ class Node:
 def describe(node: Node) -> Described:
     """What is known of a node without its value."""
     name = f"node {node.id}" if node.id else "a node of this tape"
-    is_leaf = node.requires_grad and not node.inputs
+    is_leaf = node.requires_grad and not node.inputs and node.error is None
     return Described(name, node.aval, node.requires_grad, is_leaf)

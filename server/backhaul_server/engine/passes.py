@@ -124,7 +124,7 @@ def push(
         call = node.call
         assert call is not None
         if call.jvp is None:
-            raise hvp_not_supported(call.name)
+            raise hvp_not_supported(call.name, node=node.id)
         y = node.value
         if call.keeps:
             dy, residuals[node] = call.jvp(F, y, *node.operands, *moving, residual=node.residual)
@@ -216,7 +216,9 @@ def fit(F: Namespace, g: Array, kind: Aval) -> Array:
     return g
 
 
-def _plan(loss: Node, wrt: Sequence[Node] | None) -> tuple[list[Node], set[Node] | None, set[Node] | None]:
+def _plan(
+    loss: Node, wrt: Sequence[Node] | None
+) -> tuple[list[Node], set[Node] | None, set[Node] | None]:
     """What the loss reaches, latest first; which of it is wanted; which is to be sent cotangents."""
     seen = {loss}
     stack = [loss]

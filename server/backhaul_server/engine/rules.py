@@ -8,10 +8,11 @@ A rule says how an op is computed and differentiated. Its three functions stand 
   whose operand needs a cotangent.
 
 ``F`` is a namespace of catalog ops (`backhaul_server.engine.functions`): on plain arrays, or on
-duals when H·v is asked for. As a vjp is written against it, the same lines serve both. A cotangent that comes back
-with another shape or dtype than its operand is brought to it by the pullback: summed over broadcast
-axes, its real part taken for a real operand; a tangent likewise to its result. So rules of
-elementwise ops need not think of it.
+duals when H·v is asked for. As a vjp is written against it, the same lines serve both.
+
+A cotangent that comes back with its result's broadcast shape and dtype instead of its operand's is
+brought to them by the pullback: summed over broadcast axes, its real part taken for a real operand;
+a tangent likewise to its result. So rules of elementwise ops need not think of it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Tape:
         needs = []
         for node in operands:
             if node.error is not None:
-                return self._failed(call, node.error)
+                return self._failed(call, operands, node.error)
             values.append(node.value)
             needs.append(node.requires_grad)
         if call.casts:
@@ -83,7 +83,7 @@ class Tape:
             result = call.forward(*values)
         except AutodiffError as error:
             error.details.setdefault("op", call.name)
-            return self._failed(call, error)
+            return self._failed(call, operands, error)
         residual = None
         if call.keeps:
             result, residual = result
@@ -178,8 +178,14 @@ class Tape:
             nodes.append(node)
         return tuple(nodes)
 
-    def _failed(self, call: PreparedCall, error: AutodiffError) -> tuple[Node, ...]:
-        nodes = tuple(self._node(None, kind) for kind in call.results)
+    def _failed(
+        self, call: PreparedCall, operands: Sequence[Node], error: AutodiffError
+    ) -> tuple[Node, ...]:
+        requires_grad = any(node.requires_grad for node in operands)
+        nodes = tuple(
+            self._node(None, kind, requires_grad and flows)
+            for kind, flows in zip(call.results, call.differentiable, strict=True)
+        )
         for node in nodes:
             node.error = error
         return nodes
