@@ -164,7 +164,7 @@ def check(got: Array, expected: Array, bound: float) -> None:
 
 
 @given(cases())
-@settings(max_examples=250)
+@settings(max_examples=200)
 def test_value_is_the_explicit_sum(case: Case) -> None:
     call = prepared(case)
     y, _ = call.forward(*case.operands)
@@ -175,7 +175,7 @@ def test_value_is_the_explicit_sum(case: Case) -> None:
 
 
 @given(cases(), st.integers(0, 2**32))
-@settings(max_examples=250)
+@settings(max_examples=200)
 def test_jvp_and_vjp_are_adjoint(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     call = prepared(case)
@@ -197,7 +197,7 @@ def test_jvp_and_vjp_are_adjoint(case: Case, seed: int) -> None:
 
 
 @given(cases(), st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     call = prepared(case)
@@ -226,7 +226,7 @@ def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None
 
 
 @given(cases(dtypes=[np.dtype("float64"), np.dtype("complex128")]), st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_cotangents_on_duals_are_their_differences(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     call = prepared(case)

@@ -69,7 +69,8 @@ def pull(
             else wanted[step.first] or wanted[step.second]
         )
     cotangents: list[Array | None] = [None] * len(wanted)
-    cotangents[-1] = ct
+    if wanted[-1]:
+        cotangents[-1] = ct
     for step in reversed(plan.steps):
         c = cotangents.pop()
         del slots[len(cotangents) :]
