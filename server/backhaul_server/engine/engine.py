@@ -36,6 +36,8 @@ class PreparedCall:
         exact: whether cotangents have their operands' shapes and dtypes whatever the rule does.
         casts: for each operand the dtype that it is brought to first, or None; empty when none is.
         differentiable: for each result, whether it requires a gradient when an operand does.
+        flows: whether any result does.
+        several: whether forward gives a tuple of results.
     """
 
     name: str
@@ -47,6 +49,8 @@ class PreparedCall:
     exact: bool
     casts: tuple[np.dtype | None, ...]
     differentiable: tuple[bool, ...]
+    flows: bool
+    several: bool
 
 
 def _binder(keywords: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -80,13 +84,13 @@ class Engine:
 
     def _prepare(self, entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> PreparedCall:
         results = catalog.infer(entry, attributes, avals)
-        found = RULES[entry.name]
         casts: tuple[np.dtype | None, ...] = ()
         if entry.promotes:
             dtype = promote(*avals) if avals else None
             if dtype is not None and dtype.kind in "fc" and not all(a.inexact for a in avals):
                 casts = tuple(None if a.inexact else dtype for a in avals)
-        with_keywords = _binder(found.prepare(avals, dict(attributes)))
+        found, keywords = RULES[entry.name].prepare(avals, dict(attributes))
+        with_keywords = _binder(keywords)
         return PreparedCall(
             entry.name,
             found.keeps,
@@ -97,6 +101,8 @@ class Engine:
             all(each is results[0] for each in (*avals, *results)),
             casts,
             tuple(entry.differentiable and each.inexact for each in results),
+            entry.differentiable and any(each.inexact for each in results),
+            entry.several,
         )
 
     def cast(self, value: Array, dtype: np.dtype) -> Array:

@@ -57,6 +57,7 @@ class Node:
         serial: int,
         operands: Sequence[Array] = (),
         needs: Sequence[bool] = (),
+        residual: Any = None,
     ) -> None:
         self.call = call
         self.inputs = inputs
@@ -66,7 +67,7 @@ class Node:
         self.serial = serial
         self.operands = operands
         self.needs = needs
-        self.residual: Any = None
+        self.residual = residual
         self.output: int | None = None
         self.tangent: Array | None = None
         self.error: AutodiffError | None = None

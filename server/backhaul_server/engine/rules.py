@@ -51,9 +51,14 @@ class Rule:
             return found
         return partial(self.forward, xp)
 
-    def prepare(self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of forward, jvp and vjp, worked out once for an op and its operands' avals."""
-        return dict(attributes)
+    def prepare(
+        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    ) -> tuple[Rule, dict[str, Any]]:
+        """What runs for operands of these avals, worked out once: a rule and its keyword arguments.
+
+        The default is this rule with the attributes. Another rule may be simpler for these operands.
+        """
+        return self, dict(attributes)
 
     def cotangents(
         self,

@@ -34,6 +34,7 @@ class Tape:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._serial = 0
+        self._has_failed = False
         self.has_tangent = False
 
     # Recording
@@ -70,13 +71,11 @@ class Tape:
 
     def run(self, call: PreparedCall, operands: Sequence[Node]) -> tuple[Node, ...]:
         """Run a prepared call. A failed operand, or an error on the data, makes failed nodes."""
-        values = []
-        needs = []
-        for node in operands:
-            if node.error is not None:
-                return self._failed(call, operands, node.error)
-            values.append(node.value)
-            needs.append(node.requires_grad)
+        if self._has_failed:
+            for node in operands:
+                if node.error is not None:
+                    return self._failed(call, operands, node.error)
+        values = [node.value for node in operands]
         if call.casts:
             values = self._cast(call, values)
         try:
@@ -87,25 +86,17 @@ class Tape:
         residual = None
         if call.keeps:
             result, residual = result
-        if type(result) is not tuple:
-            result = (result,)
-        if True not in needs or True not in call.differentiable:
+        needs = [node.requires_grad for node in operands]
+        if not call.flows or True not in needs:
+            results = result if call.several else (result,)
             return tuple(
-                [self._node(value, kind) for value, kind in zip(result, call.results, strict=True)]
+                [self._node(value, kind) for value, kind in zip(results, call.results, strict=True)]
             )
-        self._serial += 1
+        self._serial = serial = self._serial + 1
         node = Node(
-            call,
-            tuple(operands),
-            result[0],
-            call.results[0],
-            True,
-            self._serial,
-            values,
-            needs,
+            call, tuple(operands), result, call.results[0], True, serial, values, needs, residual
         )
-        node.residual = residual
-        return (node,) if len(result) == 1 else self._several(node, call, result)
+        return self._several(node, call) if call.several else (node,)
 
     # Questions
 
@@ -164,13 +155,10 @@ class Tape:
         self._serial += 1
         return Node(None, (), value, kind, requires_grad, self._serial)
 
-    def _several(
-        self, whole: Node, call: PreparedCall, results: tuple[Array, ...]
-    ) -> tuple[Node, ...]:
-        """Makes of a node that of all results, never handed out; a node for each points to it."""
-        whole.value = results
+    def _several(self, whole: Node, call: PreparedCall) -> tuple[Node, ...]:
+        """A node for each result; they point to the node of all, which is never handed out."""
         nodes = []
-        for i, (value, kind) in enumerate(zip(results, call.results, strict=True)):
+        for i, (value, kind) in enumerate(zip(whole.value, call.results, strict=True)):
             node = self._node(value, kind, call.differentiable[i])
             if node.requires_grad:
                 node.inputs = (whole,)
@@ -181,6 +169,7 @@ class Tape:
     def _failed(
         self, call: PreparedCall, operands: Sequence[Node], error: AutodiffError
     ) -> tuple[Node, ...]:
+        self._has_failed = True
         requires_grad = any(node.requires_grad for node in operands)
         nodes = tuple(
             self._node(None, kind, requires_grad and flows)

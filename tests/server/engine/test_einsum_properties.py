@@ -157,6 +157,30 @@ def tolerance(*arrays: Array) -> float:
     return 1e-4 if single else 1e-10
 
 
+def evaluate(call: PreparedCall, operands: Sequence[Array]) -> tuple[Array, Any]:
+    """The result and the residual, None where none is kept."""
+    result = call.forward(*operands)
+    return result if call.keeps else (result, None)
+
+
+def kept(call: PreparedCall, residual: Any) -> dict[str, Any]:
+    """The residual as its derivatives take it."""
+    return {"residual": residual} if call.keeps else {}
+
+
+def push(
+    call: PreparedCall,
+    y: Array,
+    operands: Sequence[Array],
+    tangents: Sequence[Array | None],
+    residual: Any,
+) -> tuple[Any, Any]:
+    """The tangents of the result and of the residual."""
+    assert call.jvp is not None
+    moved = call.jvp(ENGINE.plain, y, *operands, *tangents, **kept(call, residual))
+    return moved if call.keeps else (moved, None)
+
+
 def check(got: Array, expected: Array, bound: float) -> None:
     scale = 1 + np.max(np.abs(expected), initial=0)
     assert got.shape == expected.shape
@@ -167,7 +191,7 @@ def check(got: Array, expected: Array, bound: float) -> None:
 @settings(max_examples=200)
 def test_value_is_the_explicit_sum(case: Case) -> None:
     call = prepared(case)
-    y, _ = call.forward(*case.operands)
+    y, _ = evaluate(call, case.operands)
     expected = explicit_sum(case, case.operands)
     assert (y.shape, y.dtype) == (call.results[0].shape, call.results[0].dtype)
     assert y.dtype == expected.dtype
@@ -179,13 +203,12 @@ def test_value_is_the_explicit_sum(case: Case) -> None:
 def test_jvp_and_vjp_are_adjoint(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     call = prepared(case)
-    y, residual = call.forward(*case.operands)
+    y, residual = evaluate(call, case.operands)
     tangents = [_normal(rng, x.shape, x.dtype) for x in case.operands]
     ct = _normal(rng, y.shape, y.dtype)
-    assert call.jvp is not None
-    dy, _ = call.jvp(ENGINE.plain, y, *case.operands, *tangents, residual=residual)
+    dy, _ = push(call, y, case.operands, tangents, residual)
     needs = [True] * len(tangents)
-    sent = call.cotangents(ENGINE.plain, ct, y, case.operands, needs, residual=residual)
+    sent = call.cotangents(ENGINE.plain, ct, y, case.operands, needs, **kept(call, residual))
     back = [
         fit(ENGINE.plain, g, aval(x.shape, x.dtype))
         for g, x in zip(sent, case.operands, strict=True)
@@ -201,12 +224,12 @@ def test_jvp_and_vjp_are_adjoint(case: Case, seed: int) -> None:
 def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     call = prepared(case)
-    y, residual = call.forward(*case.operands)
+    y, residual = evaluate(call, case.operands)
     chosen = [bool(rng.integers(2)) for _ in case.operands]
     ct = _normal(rng, y.shape, y.dtype)
     every = [True] * len(chosen)
-    all_sent = call.cotangents(ENGINE.plain, ct, y, case.operands, every, residual=residual)
-    sent = call.cotangents(ENGINE.plain, ct, y, case.operands, chosen, residual=residual)
+    all_sent = call.cotangents(ENGINE.plain, ct, y, case.operands, every, **kept(call, residual))
+    sent = call.cotangents(ENGINE.plain, ct, y, case.operands, chosen, **kept(call, residual))
     for wanted, g, expected in zip(chosen, sent, all_sent, strict=True):
         assert (g is not None) is wanted
         assert g is None or np.array_equal(g, expected)
@@ -217,9 +240,8 @@ def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None
     zeros = [
         np.zeros_like(x) if t is None else t for x, t in zip(case.operands, tangents, strict=True)
     ]
-    assert call.jvp is not None
-    dy, _ = call.jvp(ENGINE.plain, y, *case.operands, *tangents, residual=residual)
-    full, _ = call.jvp(ENGINE.plain, y, *case.operands, *zeros, residual=residual)
+    dy, _ = push(call, y, case.operands, tangents, residual)
+    full, _ = push(call, y, case.operands, zeros, residual)
     assert (dy is None) is (True not in chosen)
     if dy is not None:
         check(np.asarray(dy), np.asarray(full), tolerance(*case.operands))
@@ -230,22 +252,25 @@ def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None
 def test_cotangents_on_duals_are_their_differences(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     call = prepared(case)
-    y, residual = call.forward(*case.operands)
+    y, residual = evaluate(call, case.operands)
     tangents = [_normal(rng, x.shape, x.dtype) for x in case.operands]
     ct, dct = (_normal(rng, y.shape, y.dtype) for _ in range(2))
     needs = [True] * len(tangents)
-    assert call.jvp is not None
-    dy, moved = call.jvp(ENGINE.plain, y, *case.operands, *tangents, residual=residual)
+    dy, moved = push(call, y, case.operands, tangents, residual)
 
     def along(step: float) -> list[Array]:
         at = [x + step * t for x, t in zip(case.operands, tangents, strict=True)]
-        value, kept = call.forward(*at)
-        sent = call.cotangents(ENGINE.plain, ct + step * dct, value, at, needs, residual=kept)
+        value, there = evaluate(call, at)
+        sent = call.cotangents(ENGINE.plain, ct + step * dct, value, at, needs, **kept(call, there))
         return list(sent)
 
     duals = [Dual(x, t) for x, t in zip(case.operands, tangents, strict=True)]
-    sent = call.cotangents(ENGINE.duals, Dual(ct, dct), Dual(y, dy), duals, needs, residual=moved)
-    again = call.cotangents(ENGINE.duals, Dual(ct, dct), Dual(y, dy), duals, needs, residual=None)
+    sent = call.cotangents(
+        ENGINE.duals, Dual(ct, dct), Dual(y, dy), duals, needs, **kept(call, moved)
+    )
+    again = call.cotangents(
+        ENGINE.duals, Dual(ct, dct), Dual(y, dy), duals, needs, **kept(call, None)
+    )
     h = 1e-5
     for g, other, value, ahead, behind in zip(
         sent, again, along(0.0), along(h), along(-h), strict=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from backhaul_proto.catalog.einsum.notation import ELLIPSIS, is_label, negative_label, strip
 from backhaul_proto.errors import make_error
@@ -96,9 +96,9 @@ def _sublist(given: object, whose: str) -> list[object]:
 def _label(given: object, whose: str) -> object:
     if given is Ellipsis or (isinstance(given, str) and given):
         return given
-    if not isinstance(given, bool):
+    if isinstance(given, SupportsIndex) and not isinstance(given, bool):
         try:
-            number = operator.index(given)  # type: ignore[arg-type]
+            number = operator.index(given)
         except TypeError:
             pass
         else:

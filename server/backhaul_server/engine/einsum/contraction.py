@@ -19,6 +19,7 @@ from backhaul_server.engine.einsum.layout import (
     Layout,
     Sizes,
     are_runs,
+    disorder,
     fastest,
     only,
     positions,
@@ -106,7 +107,7 @@ def choose_order(a: Layout, b: Layout, labels: frozenset[int], wished: Wish, siz
         return _product_order(a, b, wished.order, sizes)
     size = volume(labels, sizes)
     tiny = kinds.tiny(sizes)
-    costs: dict[Ints, int] = {}
+    costs: dict[Ints, float] = {}
     for batch, rows, columns in product(
         _orders(kinds.batch, a.memory, b.memory, wished.order),
         _orders(kinds.rows, a.memory, wished.order),
@@ -202,7 +203,7 @@ class _Way(NamedTuple):
     step may have to copy it.
     """
 
-    cost: int
+    cost: float
     batch: Ints
     rows: Ints
     columns: Ints
@@ -219,7 +220,6 @@ class _Way(NamedTuple):
 
 def _ways(a: Layout, b: Layout, result: Ints, kinds: Kinds, sizes: Sizes) -> Iterator[_Way]:
     """The ways worth a look: labels of a kind in the order of an operand's memory or of the result."""
-    size_a, size_b = volume(a.axes, sizes), volume(b.axes, sizes)
     half_result = volume(result, sizes) // 2
     order = [label for label in result if sizes[label] != 1]
     tiny = kinds.tiny(sizes)
@@ -230,14 +230,27 @@ def _ways(a: Layout, b: Layout, result: Ints, kinds: Kinds, sizes: Sizes) -> Ite
         _orders(kinds.summed, a.memory, b.memory),
         _orders(kinds.batch, *stacks),
     ):
-        cost = 0 if wish(kinds, batch, rows, summed, sizes).met(a.memory, sizes) else size_a
-        cost += 0 if wish(kinds, batch, columns, summed, sizes).met(b.memory, sizes) else size_b
+        cost = _copy_cost(a, batch, rows, summed, kinds, sizes)
+        cost += _copy_cost(b, batch, columns, summed, kinds, sizes)
         for way in (
             _Way(cost, batch, rows, columns, summed, False, tiny),
             _Way(cost, batch, columns, rows, summed, True, tiny),
         ):
             turned = [label for label in way.natural if sizes[label] != 1] != order
             yield way._replace(cost=cost + half_result) if turned else way
+
+
+def _copy_cost(
+    operand: Layout, batch: Ints, own: Ints, summed: Ints, kinds: Kinds, sizes: Sizes
+) -> float:
+    wished = wish(kinds, batch, own, summed, sizes)
+    if wished.met(operand.memory, sizes):
+        return 0.0
+    orders = [wished.order]
+    if not kinds.tiny(sizes):
+        orders.append((*batch, *summed, *own))
+    least = min(disorder(operand.memory, order, sizes) for order in orders)
+    return volume(operand.axes, sizes) * (1.0 + least)
 
 
 def _orders(labels: frozenset[int], *orders: Ints) -> Iterable[Ints]:
@@ -282,7 +295,11 @@ def _matrix_view(operand: Layout, batch: Ints, first: Ints, second: Ints, sizes:
     in_place = are_runs(operand.memory, (first, second), sizes) and last not in batch
     if in_place and operand.axes == (*batch, *second, *first) and len(first) == len(second) == 1:
         return TRANSPOSED
-    flipped = not in_place and bool(second) and last in first  # copies best in memory's order
+    flipped = not in_place and bool(first and second)
+    if flipped:  # if that is copied more in the order of memory
+        straight, turned = (*batch, *first, *second), (*batch, *second, *first)
+        memory = operand.memory
+        flipped = disorder(memory, turned, sizes) < disorder(memory, straight, sizes)
     sides = (second, first) if flipped else (first, second)
     order = (*batch, *sides[0], *sides[1])
     shape = [sizes[label] for label in batch]

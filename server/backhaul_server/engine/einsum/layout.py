@@ -56,3 +56,14 @@ def are_runs(memory: Ints, groups: Iterable[Ints], sizes: Sizes) -> bool:
             if order[start : start + len(run)] != run:
                 return False
     return True
+
+
+def disorder(memory: Ints, order: Ints, sizes: Sizes) -> float:
+    """How far a copy in this order jumps about in memory, from 0 to 1.
+
+    The share of pairs of labels that change places: what stays in order is read as it lies.
+    """
+    places = [memory.index(label) for label in order if sizes[label] != 1]
+    pairs = len(places) * (len(places) - 1) // 2
+    turned = sum(a > b for i, a in enumerate(places) for b in places[i + 1 :])
+    return turned / pairs if pairs else 0.0

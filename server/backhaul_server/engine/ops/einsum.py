@@ -13,7 +13,15 @@ from backhaul_server.engine.einsum import passes
 from backhaul_server.engine.einsum.plan import Binary, Plan, make_plan
 from backhaul_server.engine.einsum.products import Contraction
 from backhaul_server.engine.einsum.rearrangement import Rearrangement
-from backhaul_server.engine.rules import Array, Cotangents, Namespace, Rule, plus, rule
+from backhaul_server.engine.rules import (
+    RULES,
+    Array,
+    Cotangents,
+    Namespace,
+    Rule,
+    plus,
+    rule,
+)
 
 
 @rule("einsum")
@@ -26,13 +34,18 @@ class Einsum(Rule):
 
     keeps = True
 
-    def prepare(self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    def prepare(
+        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    ) -> tuple[Rule, dict[str, Any]]:
         found = resolve(tuple(each.shape for each in avals), **attributes)
-        return {"plan": make_plan(found, tuple(each.dtype for each in avals), promote(*avals))}
+        plan = make_plan(found, tuple(each.dtype for each in avals), promote(*avals))
+        if type(plan.only) is Binary:
+            step = plan.only
+            adjoints = (step.to_first, step.to_second)
+            return RULES["contract"], {"lowering": step.lowering, "adjoints": adjoints}
+        return self, {"plan": plan}
 
     def forward(self, xp: Any, *operands: Array, plan: Plan) -> tuple[Array, Any]:
-        if plan.only is not None:
-            return plan.only.lowering(xp, *operands), None
         return passes.evaluate(xp, plan, operands)
 
     def jvp(
@@ -56,23 +69,19 @@ class Einsum(Rule):
         needs: Sequence[bool],
         **keywords: Any,
     ) -> Cotangents:
-        plan: Plan = keywords["plan"]
-        step = plan.only
-        if type(step) is Binary:
-            a, b = operands
-            return (
-                F.contract(ct, b, lowering=step.to_first) if needs[0] else None,
-                F.contract(a, ct, lowering=step.to_second) if needs[1] else None,
-            )
-        return passes.pull(F, plan, ct, operands, needs, keywords.get("residual"))
+        plan, residual = keywords["plan"], keywords.get("residual")
+        return passes.pull(F, plan, ct, operands, needs, residual)
 
 
 @rule("contract")
 class Contract(Rule):
-    """c = a b, summed over labels: linear in each, up to conjugates."""
+    """c = a b, summed over labels: linear in each, up to conjugates.
+
+    ``adjoints`` are the lowerings of the operands' cotangents, given where it stands for an einsum.
+    """
 
     def bind(self, xp: Any) -> Callable[..., Any]:
-        def contract(a: Array, b: Array, *, lowering: Contraction) -> Array:
+        def contract(a: Array, b: Array, *, lowering: Contraction, adjoints: Any = None) -> Array:
             return lowering(xp, a, b)
 
         return contract
@@ -87,11 +96,28 @@ class Contract(Rule):
         db: Array | None,
         *,
         lowering: Contraction,
+        adjoints: Any = None,
     ) -> Array | None:
         return plus(
             F,
             None if da is None else F.contract(da, b, lowering=lowering),
             None if db is None else F.contract(a, db, lowering=lowering),
+        )
+
+    def cotangents(
+        self,
+        F: Namespace,
+        ct: Array,
+        y: Array,
+        operands: Sequence[Array],
+        needs: Sequence[bool],
+        **keywords: Any,
+    ) -> Cotangents:
+        a, b = operands
+        to_first, to_second = keywords["adjoints"]
+        return (
+            F.contract(ct, b, lowering=to_first) if needs[0] else None,
+            F.contract(a, ct, lowering=to_second) if needs[1] else None,
         )
 
 
