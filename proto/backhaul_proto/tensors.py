@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from backhaul_proto.catalog.avals import MAX_RANK, is_array_shape
 from backhaul_proto.errors import make_error
 from backhaul_proto.v1 import tensor_pb2
 
 Array = np.ndarray[Any, Any]
 
-MAX_RANK: Final = 64
-
+_LARGEST_ITEM: Final = 16
 _DTYPES: Final = {
     number: np.dtype(name.removeprefix("DATA_TYPE_").lower())
     for name, number in tensor_pb2.DataType.items()
@@ -111,12 +111,13 @@ def read_all(messages: Sequence[tensor_pb2.Tensor]) -> list[Array]:
 
 
 def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
-    """A shape that may be one: no negative sizes, not more than `MAX_RANK` axes."""
+    """A shape that an array may have."""
     shape = tuple(sizes)
-    if len(shape) > MAX_RANK or any(n < 0 for n in shape):
+    if not is_array_shape(shape, _LARGEST_ITEM):
         raise make_error(
             "MALFORMED_REQUEST",
-            f"{what}: the shape {shape!s:.200} has a negative size or more than {MAX_RANK} axes.",
+            f"{what}: the shape {shape!s:.200} has a negative size, more than {MAX_RANK} axes, or more "
+            "elements than an array can have.",
             operand=what,
         )
     return shape

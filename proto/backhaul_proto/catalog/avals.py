@@ -22,6 +22,18 @@ COMPLEX128: Final = np.dtype("complex128")
 SUPPORTED: Final = frozenset((*INEXACT, *INTEGER, BOOL))
 
 
+MAX_RANK: Final = 64
+MAX_BYTES: Final = 2**63 - 1
+
+
+def is_array_shape(shape: Shape, itemsize: int) -> bool:
+    """Whether an array of this shape can exist at all: NumPy's limits on axes and bytes."""
+    nbytes = itemsize
+    for n in shape:
+        nbytes *= max(n, 1)
+    return len(shape) <= MAX_RANK and nbytes <= MAX_BYTES and min(shape, default=0) >= 0
+
+
 class Aval:
     """Shape and dtype. Equal ones are the same object, so they hash and compare by identity.
 

@@ -96,6 +96,12 @@ def _stack(avals: tuple[Aval, ...], axis: int) -> Aval:
 def _unstack(avals: tuple[Aval, ...], axis: int) -> tuple[Aval, ...]:
     shape = avals[0].shape
     at = canonical_axis(axis, len(shape))
+    if not shape[at]:
+        raise make_error(
+            "SHAPE_MISMATCH",
+            f"unstack: axis {axis} of shape {shape} has size 0, so there is no array to give.",
+            actual=shape,
+        )
     return (aval(shape[:at] + shape[at + 1 :], avals[0].dtype),) * shape[at]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.avals import MAX_BYTES, MAX_RANK, SUPPORTED, Aval, is_array_shape
 from backhaul_proto.errors import BackhaulError, make_error
 
 Ints = tuple[int, ...]
@@ -172,12 +172,25 @@ def _infer(entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> tuple[
                 actual=each.dtype,
             )
     result = entry.infer(avals, **dict(attributes))
-    return result if isinstance(result, tuple) else (result,)
+    results = result if isinstance(result, tuple) else (result,)
+    for each in results:
+        if not is_array_shape(each.shape, each.dtype.itemsize):
+            raise make_error(
+                "MEMORY_LIMIT_EXCEEDED",
+                f"{entry.name} would give {each.dtype} of shape {each.shape!s:.200}: no array has more "
+                f"than {MAX_RANK} axes or {MAX_BYTES} bytes.",
+                op=entry.name,
+                expected=f"at most {MAX_RANK} axes, {MAX_BYTES} bytes",
+                actual=f"{each.shape!s:.200}",
+            )
+    return results
 
 
 def _canonical(entry: Op, spec: Attribute, value: Any) -> AttributeValue:
     try:
         return _CANONICAL[spec.kind](value)
+    except BackhaulError:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise make_error(
             "INVALID_ATTRIBUTE",
@@ -219,6 +232,13 @@ def _string(value: Any) -> str:
 
 def _dtype(value: Any) -> np.dtype:
     dtype: np.dtype = np.dtype(value).newbyteorder("=")
+    if dtype not in SUPPORTED:
+        raise make_error(
+            "DTYPE_NOT_SUPPORTED",
+            f"dtype={dtype} is not one that backhaul carries; choose one of "
+            f"{', '.join(sorted(map(str, SUPPORTED)))}.",
+            actual=dtype,
+        )
     return dtype
 
 

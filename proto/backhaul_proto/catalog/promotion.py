@@ -48,6 +48,18 @@ def as_array(value: Any, *, what: str) -> np.ndarray[Any, Any]:
         InvalidArgument: DTYPE_NOT_SUPPORTED, naming ``what`` and the dtype to convert to; or
             INVALID_VALUE for a ragged list.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise make_error(
+            "INVALID_VALUE",
+            f"{what} is a masked array, whose mask would be lost; give .filled(value) or .compressed().",
+            operand=what,
+        )
+    if isinstance(value, np.matrix):
+        raise make_error(
+            "INVALID_VALUE",
+            f"{what} is a numpy.matrix, for which * means another product; give np.asarray(matrix).",
+            operand=what,
+        )
     try:
         array = _listed(value)
     except (ValueError, TypeError, OverflowError) as error:

@@ -133,7 +133,7 @@ class BackhaulServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Apply(self, request, context):
-        """Records and runs one op of the catalog.
+        """Records and runs one op of the catalog. When it fails on its data, no node is left.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

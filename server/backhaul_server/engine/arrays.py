@@ -6,7 +6,6 @@ Rules know arrays only through the namespace ``xp`` that they are handed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -17,10 +16,16 @@ Array = Any
 
 
 class Namespace:
-    """The functions of an array library, with some supplied or replaced by name."""
+    """The functions of an array library, with some supplied or replaced by name.
+
+    Attributes:
+        name: of the library.
+        checkpoint: called between the array operations of long work; it raises to stop it.
+    """
 
     def __init__(self, name: str, module: Any, supplied: Mapping[str, Callable[..., Any]]) -> None:
         self.name = name
+        self.checkpoint: Callable[[], None] = _nothing
         self._module = module
         self._supplied = supplied
 
@@ -32,7 +37,10 @@ class Namespace:
         return found
 
 
-@lru_cache(maxsize=1)
+def _nothing() -> None:
+    """Nobody wants the work stopped."""
+
+
 def numpy_namespace() -> Namespace:
     """NumPy, with what rules need and NumPy has not, or not in every supported version."""
     return Namespace(

@@ -89,7 +89,9 @@ def check_directions(
     for direction in directions:
         pairs = list(direction)
         if not pairs:
-            raise hvp_without_tangent()
+            raise make_error(
+                "HVP_WITHOUT_TANGENT", "A direction names no leaf, so there is no v for H·v."
+            )
         for leaf, tangent in pairs:
             if not leaf.is_leaf:
                 raise make_error(

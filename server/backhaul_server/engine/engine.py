@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -105,10 +106,19 @@ class Engine:
             entry.several,
         )
 
+    @contextmanager
+    def interruptible(self, checkpoint: Callable[[], None]) -> Iterator[None]:
+        """Within it, ``checkpoint`` is called between array operations, and may raise to stop the work."""
+        before, self.xp.checkpoint = self.xp.checkpoint, checkpoint
+        try:
+            yield
+        finally:
+            self.xp.checkpoint = before
+
     def cast(self, value: Array, dtype: np.dtype) -> Array:
         """The array in another dtype."""
         return self.xp.astype(value, dtype)
 
     def host(self, value: Array) -> np.ndarray[Any, Any]:
-        """The array as a NumPy array in this process's memory; it may be the engine's own memory."""
-        return np.asarray(value)
+        """The array as a NumPy array in C order; it may be the engine's own memory."""
+        return np.asarray(value, order="C")

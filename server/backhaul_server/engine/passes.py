@@ -109,10 +109,12 @@ def push(
     """The tangents of all nodes that have one, forward along the tape, and residuals as duals."""
     tangents: dict[Node, Any] = dict(direction)
     residuals: dict[Node, Any] = {}
+    checkpoint = F.xp.checkpoint
     for node in reversed(order):
         inputs = node.inputs
         if not inputs:
             continue
+        checkpoint()
         if node.output is not None:
             whole = tangents.get(inputs[0])
             if whole is not None and whole[node.output] is not None:
@@ -160,6 +162,7 @@ def reverse(
     cotangents: dict[Node, Any] = {loss: seed}
     owned: set[Node] = set()
     found: Gradients = {}
+    checkpoint = F.xp.checkpoint
     for node in order:
         ct = cotangents.pop(node, None)
         if ct is None:
@@ -176,6 +179,7 @@ def reverse(
         needs = node.needs if needed is None else [each in needed for each in inputs]
         if True not in needs:
             continue
+        checkpoint()
         if view is None:
             y, operands, residual = node.value, node.operands, node.residual
         else:

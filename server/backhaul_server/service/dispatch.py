@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -29,6 +29,7 @@ log = logging.getLogger("backhaul.server")
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 << 30
 
+T = TypeVar("T")
 Parts = tuple[bytes, list[Array]]
 Handler = Callable[["Dispatcher", Any, Sequence[Array], str, Call], Parts]
 
@@ -78,32 +79,19 @@ class Dispatcher:
         Raises:
             BackhaulError: whatever went wrong, typed.
         """
-        message = codec.parse(request_type(method), header)
-        return self.answer(method, message, arrays, principal, Call(timeout, self._clock))
+        call = Call(timeout, self._clock)
+
+        def answer() -> Parts:
+            message = codec.parse(request_type(method), header)
+            return self.answer(method, message, arrays, principal, call)
+
+        return guarded(method, answer)
 
     def answer(
         self, method: str, message: Message, arrays: Sequence[Array], principal: str, call: Call
     ) -> Parts:
-        """Answer a parsed request. What is no error of the caller's is logged and raised as INTERNAL."""
-        try:
-            return HANDLERS[method](self, message, arrays, principal, call)
-        except BackhaulError:
-            raise
-        except MemoryError as error:
-            raise make_error(
-                "MEMORY_LIMIT_EXCEEDED",
-                f"The server has not enough memory for this: {error}. Ask for less at once, or release "
-                "tensors that are no longer needed.",
-            ) from None
-        except Exception:
-            incident = secrets.token_hex(8)
-            log.exception("internal error", extra={"incident": incident, "method": method})
-            raise make_error(
-                "INTERNAL",
-                f"A bug in the server, logged there as incident {incident}. The tape is as it was before "
-                "the call.",
-                incident=incident,
-            ) from None
+        """Answer a parsed request; to be called within `guarded`."""
+        return HANDLERS[method](self, message, arrays, principal, call)
 
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""
@@ -237,6 +225,11 @@ class Dispatcher:
         answer = self._run(request, principal, call)
         if answer.failures:
             failed = answer.failures[0]
+            names = range(answer.base_id, answer.base_id + count)
+            self._worker.run(
+                call,
+                lambda: self._sessions.release(principal, request.session, request.epoch, names),
+            )
             raise from_wire("INTERNAL", failed.reason, failed.message, failed.details)
 
         def infos() -> list[Any]:
@@ -275,6 +268,29 @@ HANDLERS: Final[dict[str, Handler]] = {
     "Execute": Dispatcher._execute,
     "ListOps": Dispatcher._list_ops,
 }
+
+
+def guarded(method: str, answer: Callable[[], T]) -> T:
+    """The answer; what is no error of the caller's is logged and raised as INTERNAL."""
+    try:
+        return answer()
+    except BackhaulError:
+        raise
+    except MemoryError as error:
+        raise make_error(
+            "MEMORY_LIMIT_EXCEEDED",
+            f"The server has not enough memory for this: {error}. Ask for less at once, or release "
+            "tensors that are no longer needed.",
+        ) from None
+    except Exception:
+        incident = secrets.token_hex(8)
+        log.exception("internal error", extra={"incident": incident, "method": method})
+        raise make_error(
+            "INTERNAL",
+            f"A bug in the server, logged there as incident {incident}. The tape is as it was before "
+            "the call.",
+            incident=incident,
+        ) from None
 
 
 def request_type(method: str) -> type[Message]:

@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection
 from backhaul_proto import codec, tensors
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE
-from backhaul_server.service.dispatch import HANDLERS, Dispatcher, request_type
+from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.status import DETAILS_KEY, code_of, cut, details_of
 from backhaul_server.workers.thread import Call
 
@@ -135,11 +135,7 @@ class _Method:
         call = Call(context.time_remaining())
         context.add_callback(call.cancel)
         try:
-            message: Any = codec.parse(self._request, data)
-            arrays = tensors.read_all(message.tensors) if self._name in _STREAMED_TENSORS else []
-            header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
-            response = tensors.join(header, results)
-            self._check_size(len(response))
+            response = guarded(self._name, lambda: self._answer(data, call))
         except BackhaulError as error:
             log.info(
                 "refused",
@@ -149,6 +145,13 @@ class _Method:
             context.abort(code_of(error), cut(error.message, 1024))
         log.debug("answered", extra={"method": self._name, "ms": _ms(started)})
         return response
+
+    def _answer(self, data: bytes, call: Call) -> bytes:
+        message: Any = codec.parse(self._request, data)
+        arrays = tensors.read_all(message.tensors) if self._name in _STREAMED_TENSORS else []
+        header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
+        self._check_size(len(header) + sum(each.nbytes for each in results))
+        return tensors.join(header, results)
 
     def _check_size(self, nbytes: int) -> None:
         limit = self._dispatcher.limits.max_message_bytes

@@ -31,7 +31,7 @@ Interrupt = Callable[[], None]
 """Raises Cancelled or DeadlineExceeded when the caller no longer waits."""
 
 MAX_NODE_ID = 2**63 - 1
-_STEPS_BETWEEN_CHECKS = 32
+MAX_DIGEST_BYTES = 64
 
 
 @dataclass(slots=True)
@@ -69,17 +69,19 @@ class Session:
     def execute(self, request: Execute, interrupt: Interrupt) -> Answer:
         """Run the block and answer the questions; see ExecuteRequest in service.proto."""
         if self._is_repeat(request):
-            return self._answer(request, self._last.base_id, self._last.failures, {})
+            with self._engine.interruptible(interrupt):
+                return self._answer(request, self._last.base_id, self._last.failures, {})
         self._release_pending()
         made: dict[int, Node] = {}
         base_id, plan, inputs = self._planned(request)
         self._check_questions(request, base_id, plan)
         had_tangent = self._tape.has_tangent
         try:
-            if plan is not None:
-                made = self._run(plan, inputs, request.tensors, base_id, interrupt)
-            failures = _new_failures(made.values())
-            answer = self._answer(request, base_id, failures, made)
+            with self._engine.interruptible(interrupt):
+                if plan is not None:
+                    made = self._run(plan, inputs, request.tensors, base_id, interrupt)
+                failures = _new_failures(made.values())
+                answer = self._answer(request, base_id, failures, made)
         except BaseException:
             self._tape.has_tangent = (
                 had_tangent  # all else of a request that fails is dropped with it
@@ -118,6 +120,11 @@ class Session:
 
     def _is_repeat(self, request: Execute) -> bool:
         """Whether the request is the last one again; an error when it is out of order."""
+        if len(request.digest) > MAX_DIGEST_BYTES:
+            raise make_error(
+                "MALFORMED_REQUEST",
+                f"The digest has {len(request.digest)} bytes; it has at most {MAX_DIGEST_BYTES}.",
+            )
         if request.seq == 0 or request.seq == self._last.seq + 1:
             return False
         if request.seq != self._last.seq:
@@ -192,11 +199,10 @@ class Session:
         run = tape.run
         slots: list[Node | None] = list(inputs)
         arrays = iter(tensors)
-        for count, step in enumerate(plan.steps):
-            if count % _STEPS_BETWEEN_CHECKS == 0:
-                interrupt()
+        for step in plan.steps:
             call = step.call
             if not isinstance(call, str):
+                interrupt()
                 operands: list[Any] = [slots[i] for i in step.operands]
                 slots += run(call, operands)
             elif call == SKIP:

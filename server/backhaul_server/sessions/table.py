@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from backhaul_proto.errors import make_error
@@ -101,7 +101,7 @@ class SessionTable:
             self._find(key)
             self._end(key, "SESSION_CLOSED")
 
-    def release(self, principal: str, session: bytes, epoch: bytes, nodes: list[int]) -> None:
+    def release(self, principal: str, session: bytes, epoch: bytes, nodes: Sequence[int]) -> None:
         """Let go of nodes of a session now."""
         self.find(principal, session, epoch).release(nodes)
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitTimeout
-from threading import Event
 from typing import Final, TypeVar
 
 import numpy as np
@@ -34,15 +33,15 @@ class Call:
         self._deadline = (
             None if timeout is None or timeout > _LONGEST_TIMEOUT else clock() + timeout
         )
-        self._cancelled = Event()
+        self._cancelled = False
 
     def cancel(self) -> None:
         """The caller waits no longer: work for it stops at its next check."""
-        self._cancelled.set()
+        self._cancelled = True
 
     def check(self) -> None:
         """Raises Cancelled or DeadlineExceeded when the work is no longer wanted."""
-        if self._cancelled.is_set():
+        if self._cancelled:
             raise make_error(
                 "CANCELLED", "The call was cancelled; the tape is as it was before it."
             )

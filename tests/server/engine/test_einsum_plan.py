@@ -69,6 +69,14 @@ class Recorder:
         return taken
 
 
+def evaluate(call: PreparedCall, operands: Sequence[Array]) -> tuple[Array, dict[str, Any]]:
+    """The value, and what the derivatives get as keywords."""
+    if not call.keeps:
+        return call.forward(*operands), {}
+    y, residual = call.forward(*operands)
+    return y, {"residual": residual}
+
+
 def ones(*shape: int, dtype: Any = F64) -> Array:
     return np.ones(shape, dtype)
 
@@ -166,6 +174,12 @@ class TestOrder:
         plan = plan_of("ij,jk,kl->il", *shapes, path=((0, 2), (0, 1)))
         assert pairs(plan) == [(0, 2), (1, 3)]
 
+    def test_a_path_that_names_the_later_operand_first(self) -> None:
+        recorder = Recorder()
+        a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+        recorder.forward("ij,jk->ik", a, b, path=((1, 0),))
+        assert np.array_equal(recorder.y, a @ b)
+
     def test_a_shared_batch_does_not_spoil_the_search(self) -> None:
         """A tree of matrices with a batch of vectors at its leaves: vectors go in first."""
         batch, depth = 99, 4
@@ -208,7 +222,7 @@ class TestLimits:
         labels = tuple((i, i + 1) for i in range(n))
         avals = (aval((2, 2), F64),) * n
         call = Engine().prepare("einsum", {"labels": labels, "output": (0, n)}, avals)
-        y, _ = call.forward(*[np.eye(2)] * n)
+        y, _ = evaluate(call, [np.eye(2)] * n)
         assert np.array_equal(y, np.eye(2))
 
     def test_axes_of_size_one_do_not_count(self) -> None:
@@ -217,9 +231,9 @@ class TestLimits:
         avals = (aval((1,) * 40, F64),) * 2
         call = engine.prepare("einsum", {"labels": (left, right), "output": (5, 65)}, avals)
         x = np.full((1,) * 40, 3.0)
-        y, residual = call.forward(x, x)
+        y, kept = evaluate(call, (x, x))
         assert np.array_equal(y, [[9.0]])
-        sent = call.cotangents(engine.plain, y, y, (x, x), (True, True), residual=residual)
+        sent = call.cotangents(engine.plain, y, y, (x, x), (True, True), **kept)
         assert [g.shape for g in sent] == [x.shape, x.shape]
 
     def test_an_order_through_too_many_axes_is_refused(self) -> None:

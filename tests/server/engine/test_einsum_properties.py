@@ -146,6 +146,39 @@ def prepared(case: Case) -> PreparedCall:
     return ENGINE.prepare("einsum", attributes, avals)
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """A call at a point: its value, and its derivatives there."""
+
+    call: PreparedCall
+    operands: Sequence[Array]
+    y: Array
+    kept: dict[str, Any]
+
+    def push(self, tangents: Sequence[Array | None]) -> tuple[Array | None, dict[str, Any]]:
+        """The tangent of y, and what was kept as duals."""
+        assert self.call.jvp is not None
+        pushed = self.call.jvp(ENGINE.plain, self.y, *self.operands, *tangents, **self.kept)
+        if not self.call.keeps:
+            return pushed, {}
+        return pushed[0], {"residual": pushed[1]}
+
+    def pull(self, ct: Array, needs: Sequence[bool] | None = None) -> Sequence[Array | None]:
+        """The operands' cotangents."""
+        every = [True] * len(self.operands)
+        found: Sequence[Array | None] = self.call.cotangents(
+            ENGINE.plain, ct, self.y, self.operands, needs or every, **self.kept
+        )
+        return found
+
+
+def evaluated(call: PreparedCall, operands: Sequence[Array]) -> Evaluated:
+    y = call.forward(*operands)
+    if not call.keeps:
+        return Evaluated(call, operands, y, {})
+    return Evaluated(call, operands, y[0], {"residual": y[1]})
+
+
 def inner(a: Array, b: Array) -> float:
     wide = np.complex128
     return float(np.sum(np.conj(a.astype(wide)) * b.astype(wide)).real)
@@ -191,7 +224,7 @@ def check(got: Array, expected: Array, bound: float) -> None:
 @settings(max_examples=200)
 def test_value_is_the_explicit_sum(case: Case) -> None:
     call = prepared(case)
-    y, _ = evaluate(call, case.operands)
+    y = evaluated(call, case.operands).y
     expected = explicit_sum(case, case.operands)
     assert (y.shape, y.dtype) == (call.results[0].shape, call.results[0].dtype)
     assert y.dtype == expected.dtype
@@ -202,20 +235,17 @@ def test_value_is_the_explicit_sum(case: Case) -> None:
 @settings(max_examples=200)
 def test_jvp_and_vjp_are_adjoint(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    call = prepared(case)
-    y, residual = evaluate(call, case.operands)
+    at = evaluated(prepared(case), case.operands)
     tangents = [_normal(rng, x.shape, x.dtype) for x in case.operands]
-    ct = _normal(rng, y.shape, y.dtype)
-    dy, _ = push(call, y, case.operands, tangents, residual)
-    needs = [True] * len(tangents)
-    sent = call.cotangents(ENGINE.plain, ct, y, case.operands, needs, **kept(call, residual))
+    ct = _normal(rng, at.y.shape, at.y.dtype)
+    dy, _ = at.push(tangents)
     back = [
         fit(ENGINE.plain, g, aval(x.shape, x.dtype))
-        for g, x in zip(sent, case.operands, strict=True)
+        for g, x in zip(at.pull(ct), case.operands, strict=True)
     ]
     left = inner(ct, np.asarray(dy))
     terms = [inner(np.asarray(g), t) for g, t in zip(back, tangents, strict=True)]
-    scale = 1 + sum(map(abs, terms)) + np.linalg.norm(ct) * np.linalg.norm(dy)
+    scale = 1 + sum(map(abs, terms)) + np.linalg.norm(ct) * np.linalg.norm(np.asarray(dy))
     assert abs(left - sum(terms)) <= tolerance(*case.operands) * scale
 
 
@@ -223,16 +253,12 @@ def test_jvp_and_vjp_are_adjoint(case: Case, seed: int) -> None:
 @settings(max_examples=100)
 def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    call = prepared(case)
-    y, residual = evaluate(call, case.operands)
+    at = evaluated(prepared(case), case.operands)
     chosen = [bool(rng.integers(2)) for _ in case.operands]
-    ct = _normal(rng, y.shape, y.dtype)
-    every = [True] * len(chosen)
-    all_sent = call.cotangents(ENGINE.plain, ct, y, case.operands, every, **kept(call, residual))
-    sent = call.cotangents(ENGINE.plain, ct, y, case.operands, chosen, **kept(call, residual))
-    for wanted, g, expected in zip(chosen, sent, all_sent, strict=True):
+    ct = _normal(rng, at.y.shape, at.y.dtype)
+    for wanted, g, expected in zip(chosen, at.pull(ct, chosen), at.pull(ct), strict=True):
         assert (g is not None) is wanted
-        assert g is None or np.array_equal(g, expected)
+        assert g is None or np.array_equal(g, np.asarray(expected))
     tangents = [
         _normal(rng, x.shape, x.dtype) if wanted else None
         for wanted, x in zip(chosen, case.operands, strict=True)
@@ -240,8 +266,7 @@ def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None
     zeros = [
         np.zeros_like(x) if t is None else t for x, t in zip(case.operands, tangents, strict=True)
     ]
-    dy, _ = push(call, y, case.operands, tangents, residual)
-    full, _ = push(call, y, case.operands, zeros, residual)
+    (dy, _), (full, _) = at.push(tangents), at.push(zeros)
     assert (dy is None) is (True not in chosen)
     if dy is not None:
         check(np.asarray(dy), np.asarray(full), tolerance(*case.operands))
@@ -252,30 +277,24 @@ def test_what_is_zero_or_not_needed_costs_nothing(case: Case, seed: int) -> None
 def test_cotangents_on_duals_are_their_differences(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     call = prepared(case)
-    y, residual = evaluate(call, case.operands)
+    at = evaluated(call, case.operands)
     tangents = [_normal(rng, x.shape, x.dtype) for x in case.operands]
-    ct, dct = (_normal(rng, y.shape, y.dtype) for _ in range(2))
-    needs = [True] * len(tangents)
-    dy, moved = push(call, y, case.operands, tangents, residual)
+    ct, dct = (_normal(rng, at.y.shape, at.y.dtype) for _ in range(2))
+    dy, kept = at.push(tangents)
 
-    def along(step: float) -> list[Array]:
-        at = [x + step * t for x, t in zip(case.operands, tangents, strict=True)]
-        value, there = evaluate(call, at)
-        sent = call.cotangents(ENGINE.plain, ct + step * dct, value, at, needs, **kept(call, there))
-        return list(sent)
+    def along(step: float) -> Sequence[Array | None]:
+        there = [x + step * t for x, t in zip(case.operands, tangents, strict=True)]
+        return evaluated(call, there).pull(ct + step * dct)
 
     duals = [Dual(x, t) for x, t in zip(case.operands, tangents, strict=True)]
-    sent = call.cotangents(
-        ENGINE.duals, Dual(ct, dct), Dual(y, dy), duals, needs, **kept(call, moved)
-    )
-    again = call.cotangents(
-        ENGINE.duals, Dual(ct, dct), Dual(y, dy), duals, needs, **kept(call, None)
-    )
+    given = (ENGINE.duals, Dual(ct, dct), Dual(at.y, np.asarray(dy)), duals, [True] * len(duals))
+    sent = call.cotangents(*given, **kept)
+    again = call.cotangents(*given, **dict.fromkeys(kept))  # the residual computed again
     h = 1e-5
     for g, other, value, ahead, behind in zip(
         sent, again, along(0.0), along(h), along(-h), strict=True
     ):
         derivative = np.asarray(tangent_of(g))
         check(np.asarray(value_of(g)), np.asarray(value), 1e-10)
-        check(derivative, np.asarray(ahead - behind) / (2 * h), 1e-5)
-        check(np.asarray(tangent_of(other)), derivative, 1e-10)  # the residual computed again
+        check(derivative, (np.asarray(ahead) - np.asarray(behind)) / (2 * h), 1e-5)
+        check(np.asarray(tangent_of(other)), derivative, 1e-10)

@@ -16,6 +16,7 @@ def evaluate(xp: Any, plan: Plan, operands: Sequence[Array]) -> tuple[Array, Any
         if dtype is not None:
             slots[operand] = xp.astype(slots[operand], dtype)
     for step in plan.steps:
+        xp.checkpoint()
         if isinstance(step, Unary):
             slots.append(step.lowering(xp, slots[step.source]))
         else:
@@ -34,6 +35,7 @@ def push(
     slots = _slots(F, plan, operands, residual)
     moved = _cast(F, plan, tangents)
     for step in plan.steps:
+        F.xp.checkpoint()
         if isinstance(step, Unary):
             dx = moved[step.source]
             moved.append(None if dx is None else F.rearrange(dx, lowering=step.lowering))
@@ -76,6 +78,7 @@ def pull(
         del slots[len(cotangents) :]
         if c is None:
             continue
+        F.xp.checkpoint()
         if isinstance(step, Unary):
             if wanted[step.source]:
                 cotangents[step.source] = F.rearrange(c, lowering=step.adjoint)

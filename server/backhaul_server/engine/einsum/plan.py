@@ -76,7 +76,8 @@ def make_plan(einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype) ->
     program = Program(inputs, sizes, [dtype.kind == "c" for dtype in dtypes])
     if len(inputs) > 1:
         _contract(program, einsum)
-    if program.layouts[-1].axes != einsum.output:
+    repeated = len(set(einsum.output)) < len(einsum.output)  # then `ii->ii` is no identity
+    if program.layouts[-1].axes != einsum.output or repeated:
         program.rearrange(len(program.layouts) - 1, einsum.output)
     steps = program.finish()
     casts = _casts(dtypes, result) if len(steps) > 1 else ()

@@ -11,7 +11,7 @@ from backhaul_server.engine.einsum.search import Labels, find_order
 
 
 class Pair(NamedTuple):
-    """Two arrays, counted as in `Einsum.groups`, and the labels of their contraction."""
+    """Two arrays, counted as in `Einsum.groups`, the earlier first; the labels of their contraction."""
 
     first: int
     second: int
@@ -45,9 +45,9 @@ def contraction_tree(
         inside = Counter(label for m in members for label in labels[m])
         kept = frozenset(label for label, n in inside.items() if uses[label] > n)
         for step in find_order([labels[m] for m in members], kept, sizes):
-            result = members[step[0]]
-            for other in step[1:]:
-                result = contract(result, members[other])
+            result, *others = sorted(members[position] for position in step)
+            for other in others:
+                result = contract(*sorted((result, other)))
             members.append(result)
         results.append(members[-1])
     return pairs

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from backhaul_proto.catalog.avals import Aval
 from backhaul_server.engine.rules import Array, Namespace, Rule, rule, zeros_like
 
 
@@ -67,6 +69,12 @@ class Tril(Rule):
     """y keeps x's lower triangle: a projection, its own adjoint."""
 
     function = "tril"
+
+    def prepare(
+        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    ) -> tuple[Rule, dict[str, Any]]:
+        rows, columns = avals[0].shape[-2:]
+        return self, {"k": max(-rows, min(attributes["k"], columns))}
 
     def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, k: int = 0) -> Array:
         return F.tril(dx, k=k)

@@ -1,0 +1,65 @@
+"""Long work stops between array operations when its caller no longer waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.node import Node
+from backhaul_server.engine.tape import Tape
+
+
+class Stop(Exception):
+    pass
+
+
+def after(count: int) -> Callable[[], None]:
+    """A checkpoint that stops the work when it is passed this often."""
+    passed = 0
+
+    def checkpoint() -> None:
+        nonlocal passed
+        passed += 1
+        if passed > count:
+            raise Stop
+
+    checkpoint.passed = lambda: passed  # type: ignore[attr-defined]  # for the test to read
+    return checkpoint
+
+
+def chain(tape: Tape, steps: int) -> tuple[Node, Node]:
+    x = tape.leaf(np.eye(2), np.ones((2, 2)))
+    y = x
+    for _ in range(steps):
+        y = tape.apply("matmul", [y, x])
+    return x, tape.apply("sum", [y])
+
+
+def test_a_pullback_and_an_hvp_stop_and_leave_the_tape_as_it_was() -> None:
+    engine = Engine()
+    tape = Tape(engine)
+    x, loss = chain(tape, 50)
+    before = tape.pullback(loss)[0][x]
+    for ask in (tape.pullback, tape.hvp):
+        checkpoint = after(10)
+        with engine.interruptible(checkpoint), pytest.raises(Stop):
+            ask(loss)
+        assert checkpoint.passed() == 11  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(tape.pullback(loss)[0][x], before)
+
+
+def test_an_einsum_stops_between_its_contractions() -> None:
+    engine = Engine()
+    tape = Tape(engine)
+    subscripts = ",".join(f"{chr(97 + i)}{chr(98 + i)}" for i in range(20))
+    leaves = [tape.leaf(np.ones((2, 2))) for _ in range(20)]
+    with engine.interruptible(after(5)), pytest.raises(Stop):
+        tape.apply("einsum", leaves, subscripts=subscripts)
+    result = tape.apply("einsum", leaves, subscripts=subscripts)
+    loss = tape.apply("sum", [result])
+    with engine.interruptible(after(5)), pytest.raises(Stop):
+        tape.pullback(loss)
+    assert len(tape.pullback(loss)[0]) == 20
