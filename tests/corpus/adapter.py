@@ -34,9 +34,13 @@ UNKNOWN_NODE = 10**9
 
 
 class Adapter:
-    """What the replayer asks of a product, on a connection."""
+    """What the replayer asks of a product, on a connection; left out, the default one.
 
-    def __init__(self, connection: bh.Connection) -> None:
+    So the replayer's own command line takes it, embedded or with BACKHAUL_TARGET set:
+    ``PYTHONPATH=. python CORPUS/tools/replay.py CORPUS --adapter tests.corpus.adapter:Adapter``
+    """
+
+    def __init__(self, connection: bh.Connection | None = None) -> None:
         self._connection = connection
 
     def supports(self, op: str) -> bool:
