@@ -167,10 +167,13 @@ def reverse(
         ct = cotangents.pop(node, None)
         if ct is None:
             continue
-        inputs = node.inputs
-        if (wanted is None and not inputs) or (wanted is not None and node in wanted):
-            found[node] = ct
         call = node.call
+        if wanted is None:
+            if call is None and node.output is None:
+                found[node] = ct
+        elif node in wanted:
+            found[node] = ct
+        inputs = node.inputs
         if call is None:
             if node.output is not None:
                 (whole,) = inputs
@@ -188,10 +191,11 @@ def reverse(
             sent = call.cotangents(F, ct, y, operands, needs, residual=residual)
         else:
             sent = call.cotangents(F, ct, y, operands, needs)
+        exact = call.exact
         for each, g in zip(inputs, sent, strict=True):
             if g is None:
                 continue
-            if not call.exact:
+            if not exact:
                 g = fit(F, g, each.aval)
             before = cotangents.get(each)
             if before is None:

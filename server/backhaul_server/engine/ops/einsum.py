@@ -111,13 +111,15 @@ class Contract(Rule):
         y: Array,
         operands: Sequence[Array],
         needs: Sequence[bool],
-        **keywords: Any,
+        lowering: Contraction | None = None,
+        adjoints: Any = None,
+        **_: Any,
     ) -> Cotangents:
         a, b = operands
-        to_first, to_second = keywords["adjoints"]
+        contract = F.contract
         return (
-            F.contract(ct, b, lowering=to_first) if needs[0] else None,
-            F.contract(a, ct, lowering=to_second) if needs[1] else None,
+            contract(ct, b, lowering=adjoints[0]) if needs[0] else None,
+            contract(a, ct, lowering=adjoints[1]) if needs[1] else None,
         )
 
 
