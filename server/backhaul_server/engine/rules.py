@@ -33,6 +33,9 @@ Cotangents = Sequence[Array | None]
 class Rule:
     """Base of all rules. A subclass may leave out jvp (then hvp through it raises HvpNotSupported)."""
 
+    name: str
+    """The op's; set when the rule is registered."""
+
     keeps: bool = False
     """Whether forward returns ``(y, residual)``. The residual is kept with the node, and handed as the
     keyword ``residual`` to jvp, which then returns ``(dy, dresidual)``, and to vjp."""
@@ -78,6 +81,34 @@ class Rule:
         return [thunk() if need else None for thunk, need in zip(thunks, needs, strict=True)]
 
 
+class Linear(Rule):
+    """Base of rules that are linear in their one operand, over the reals: the jvp is the op itself."""
+
+    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, **keywords: Any) -> Any:
+        return getattr(F, self.name)(dx, **keywords)
+
+
+class Bilinear(Rule):
+    """Base of rules that are linear in each of two operands."""
+
+    def jvp(
+        self,
+        F: Namespace,
+        y: Array,
+        a: Array,
+        b: Array,
+        da: Array | None,
+        db: Array | None,
+        **keywords: Any,
+    ) -> Any:
+        op = getattr(F, self.name)
+        return plus(
+            F,
+            None if da is None else op(da, b, **keywords),
+            None if db is None else op(a, db, **keywords),
+        )
+
+
 RULES: Final[dict[str, Rule]] = {}
 
 R = TypeVar("R", bound=Rule)
@@ -91,7 +122,8 @@ def rule(name: str) -> Callable[[type[R]], type[R]]:
             raise ValueError(f"rule {name!r} has no entry in the catalog")
         if name in RULES:
             raise ValueError(f"op {name!r} has a rule already")
-        RULES[name] = cls()
+        RULES[name] = made = cls()
+        made.name = name
         return cls
 
     return register

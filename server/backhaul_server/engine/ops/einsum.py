@@ -16,10 +16,11 @@ from backhaul_server.engine.einsum.rearrangement import Rearrangement
 from backhaul_server.engine.rules import (
     RULES,
     Array,
+    Bilinear,
     Cotangents,
+    Linear,
     Namespace,
     Rule,
-    plus,
     rule,
 )
 
@@ -74,7 +75,7 @@ class Einsum(Rule):
 
 
 @rule("contract")
-class Contract(Rule):
+class Contract(Bilinear):
     """c = a b, summed over labels: linear in each, up to conjugates.
 
     ``adjoints`` are the lowerings of the operands' cotangents, given where it stands for an einsum.
@@ -86,24 +87,6 @@ class Contract(Rule):
 
         return contract
 
-    def jvp(
-        self,
-        F: Namespace,
-        y: Array,
-        a: Array,
-        b: Array,
-        da: Array | None,
-        db: Array | None,
-        *,
-        lowering: Contraction,
-        adjoints: Any = None,
-    ) -> Array | None:
-        return plus(
-            F,
-            None if da is None else F.contract(da, b, lowering=lowering),
-            None if db is None else F.contract(a, db, lowering=lowering),
-        )
-
     def cotangents(
         self,
         F: Namespace,
@@ -111,7 +94,6 @@ class Contract(Rule):
         y: Array,
         operands: Sequence[Array],
         needs: Sequence[bool],
-        lowering: Contraction | None = None,
         adjoints: Any = None,
         **_: Any,
     ) -> Cotangents:
@@ -124,14 +106,11 @@ class Contract(Rule):
 
 
 @rule("rearrange")
-class Rearrange(Rule):
-    """Linear."""
+class Rearrange(Linear):
+    """Diagonals, sums and transposes of one array, or their adjoints, as the lowering says."""
 
     def bind(self, xp: Any) -> Callable[..., Any]:
         def rearrange(x: Array, *, lowering: Rearrangement) -> Array:
             return lowering(xp, x)
 
         return rearrange
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, *, lowering: Rearrangement) -> Array:
-        return F.rearrange(dx, lowering=lowering)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backhaul_server.engine.rules import Array, Namespace, Rule, plus, rule
+from backhaul_server.engine.rules import Array, Bilinear, Linear, Namespace, Rule, plus, rule
 
 
 @rule("add")
@@ -37,69 +37,50 @@ class Subtract(Rule):
 
 
 @rule("multiply")
-class Multiply(Rule):
+class Multiply(Bilinear):
     """y = a b."""
 
     function = "multiply"
-
-    def jvp(self, F: Namespace, y: Array, a: Array, b: Array, da: Array, db: Array) -> Array:
-        return plus(
-            F,
-            None if da is None else F.multiply(da, b),
-            None if db is None else F.multiply(a, db),
-        )
 
     def vjp(self, F: Namespace, ct: Array, y: Array, a: Array, b: Array) -> Any:
         return (lambda: F.multiply(ct, F.conj(b)), lambda: F.multiply(ct, F.conj(a)))
 
 
 @rule("negative")
-class Negative(Rule):
+class Negative(Linear):
     """y = -x."""
 
     function = "negative"
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
-        return F.negative(dx)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array) -> Any:
         return (lambda: F.negative(ct),)
 
 
 @rule("conj")
-class Conj(Rule):
+class Conj(Linear):
     """y is the conjugate of x: linear over the reals, and its own adjoint there."""
 
     function = "conj"
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
-        return F.conj(dx)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array) -> Any:
         return (lambda: F.conj(ct),)
 
 
 @rule("real")
-class Real(Rule):
+class Real(Linear):
     """y is the real part of x; its adjoint takes a real cotangent as it is."""
 
     function = "real"
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
-        return F.real(dx)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array) -> Any:
         return (lambda: ct,)
 
 
 @rule("imag")
-class Imag(Rule):
+class Imag(Linear):
     """y is the imaginary part of x; its adjoint puts a real cotangent on the imaginary axis."""
 
     function = "imag"
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
-        return F.imag(dx)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array) -> Any:
         return (lambda: F.multiply(ct, F.xp.asarray(1j, dtype=x.dtype)),)
@@ -113,14 +94,11 @@ class Imag(Rule):
 
 
 @rule("astype")
-class AsType(Rule):
+class AsType(Linear):
     """y is x in another dtype; tangents and cotangents change dtype with it."""
 
     def forward(self, xp: Any, x: Array, dtype: Any) -> Array:
         return xp.astype(x, dtype)
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, dtype: Any) -> Array:
-        return F.astype(dx, dtype=dtype)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, dtype: Any) -> Any:
         return (lambda: ct,)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from backhaul_proto.errors import make_error
-from backhaul_server.engine.rules import Array, Namespace, Rule, plus, rule
+from backhaul_server.engine.rules import Array, Bilinear, Namespace, Rule, rule
 
 
 def adjoint(F: Namespace, x: Array) -> Array:
@@ -16,17 +16,10 @@ def adjoint(F: Namespace, x: Array) -> Array:
 
 
 @rule("matmul")
-class Matmul(Rule):
+class Matmul(Bilinear):
     """y = a b.  Giles (2008), An extended collection of matrix derivative results, 2.2.2."""
 
     function = "matmul"
-
-    def jvp(self, F: Namespace, y: Array, a: Array, b: Array, da: Array, db: Array) -> Array:
-        return plus(
-            F,
-            None if da is None else F.matmul(da, b),
-            None if db is None else F.matmul(a, db),
-        )
 
     def vjp(self, F: Namespace, ct: Array, y: Array, a: Array, b: Array) -> Any:
         if len(a.shape) > 1 and len(b.shape) > 1:

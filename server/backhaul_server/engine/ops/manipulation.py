@@ -6,37 +6,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from backhaul_proto.catalog.avals import Aval
-from backhaul_server.engine.rules import Array, Namespace, Rule, rule, zeros_like
+from backhaul_server.engine.rules import Array, Linear, Namespace, Rule, rule, zeros_like
 
 
 @rule("reshape")
-class Reshape(Rule):
+class Reshape(Linear):
     """y has x's elements in another shape."""
 
     function = "reshape"
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, shape: Any) -> Array:
-        return F.reshape(dx, shape=shape)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, shape: Any) -> Any:
         return (lambda: F.reshape(ct, shape=x.shape),)
 
 
 @rule("broadcast_to")
-class BroadcastTo(Rule):
+class BroadcastTo(Linear):
     """y repeats x; the adjoint sums the repetitions."""
 
     function = "broadcast_to"
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, shape: Any) -> Array:
-        return F.broadcast_to(dx, shape=shape)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, shape: Any) -> Any:
         return (lambda: F.unbroadcast(ct, shape=x.shape),)
 
 
 @rule("unbroadcast")
-class Unbroadcast(Rule):
+class Unbroadcast(Linear):
     """y sums x to a shape that broadcasts to x's; the adjoint repeats."""
 
     def forward(self, xp: Any, x: Array, shape: Any) -> Array:
@@ -44,28 +38,22 @@ class Unbroadcast(Rule):
         axes = (*range(extra), *(extra + i for i, n in enumerate(shape) if x.shape[extra + i] != n))
         return xp.reshape(xp.sum(x, axis=axes), shape)
 
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, shape: Any) -> Array:
-        return F.unbroadcast(dx, shape=shape)
-
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, shape: Any) -> Any:
         return (lambda: F.broadcast_to(ct, shape=x.shape),)
 
 
 @rule("matrix_transpose")
-class MatrixTranspose(Rule):
+class MatrixTranspose(Linear):
     """y is x with its last two axes swapped."""
 
     function = "matrix_transpose"
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
-        return F.matrix_transpose(dx)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array) -> Any:
         return (lambda: F.matrix_transpose(ct),)
 
 
 @rule("tril")
-class Tril(Rule):
+class Tril(Linear):
     """y keeps x's lower triangle: a projection, its own adjoint."""
 
     function = "tril"
@@ -75,9 +63,6 @@ class Tril(Rule):
     ) -> tuple[Rule, dict[str, Any]]:
         rows, columns = avals[0].shape[-2:]
         return self, {"k": max(-rows, min(attributes["k"], columns))}
-
-    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, k: int = 0) -> Array:
-        return F.tril(dx, k=k)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, k: int = 0) -> Any:
         return (lambda: F.tril(ct, k=k),)
@@ -105,13 +90,10 @@ class Stack(Rule):
 
 
 @rule("unstack")
-class Unstack(Rule):
+class Unstack(Linear):
     """The arrays that x consists of along an axis."""
 
     function = "unstack"
-
-    def jvp(self, F: Namespace, y: Any, x: Array, dx: Array, axis: int) -> Any:
-        return F.unstack(dx, axis=axis)
 
     def vjp(self, F: Namespace, ct: Any, y: Any, x: Array, axis: int) -> Any:
         return (

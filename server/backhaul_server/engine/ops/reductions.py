@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from backhaul_proto.catalog.shapes import canonical_axes, reduced_shape
-from backhaul_server.engine.rules import Array, Namespace, Rule, rule
+from backhaul_server.engine.rules import Array, Linear, Namespace, rule
 
 
 @rule("sum")
-class Sum(Rule):
+class Sum(Linear):
     """y sums x over axes; the adjoint repeats."""
 
     function = "sum"
-
-    def jvp(
-        self, F: Namespace, y: Array, x: Array, dx: Array, axis: Any = None, keepdims: bool = False
-    ) -> Array:
-        return F.sum(dx, axis=axis, keepdims=keepdims)
 
     def vjp(
         self, F: Namespace, ct: Array, y: Array, x: Array, axis: Any = None, keepdims: bool = False
