@@ -285,7 +285,8 @@ def page(ops: Sequence[Op]) -> str:
         "| --- | --- | --- |",
     ]
     for op in ops:
-        operands = ", ".join(op.operands)
+        listed = op.variadic and op.name not in BY_HAND  # the function takes them as one sequence
+        operands = ", ".join(x.removeprefix("*") if listed else x for x in op.operands)
         attributes = "<br>".join(cell(attribute_text(each)) for each in op.attributes)
         first_line = op.doc.strip().splitlines()[0]
         lines.append(f"| `bh.{op.name}({operands})` | {attributes} | {cell(first_line)} |")

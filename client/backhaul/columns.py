@@ -6,7 +6,7 @@ it numbers its inputs (nodes made before it) and then its own results. So equal 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -55,23 +55,36 @@ class Columns:
         """The place of a call, which is added when it is new."""
         found = self.index.get(id(call))
         if found is None:
-            found = self.index[id(call)] = len(self.calls)
+            found = len(self.calls)
             self.calls.append(call)
+            self.index[id(call)] = found
         return found
 
-    def piece(self, first: int) -> Piece | None:
-        """The steps from the node ``first`` on as a block; None when there are none."""
+    def piece(self, first: int, end: int | None = None) -> Piece | None:
+        """The steps from the node ``first`` on, and before ``end``, as a block; None if there are none."""
         at = self._place_of(first)
-        steps = self.steps[at.steps :]
+        to = _Place(len(self.steps), len(self.operands), len(self.tensors))
+        if end is not None:
+            to = self._place_of(end)
+        steps = self.steps[at.steps : to.steps]
         if not steps:
             return None
         calls = self.calls
-        if at.steps:
+        if at.steps or end is not None:
             calls, steps = _renumbered(calls, steps)
-        numbers, inputs = translated(self.operands[at.operands :], first)
-        return Piece(
-            Block(len(inputs), calls, steps, numbers), first, inputs, self.tensors[at.tensors :]
-        )
+        numbers, inputs = translated(self.operands[at.operands : to.operands], first)
+        tensors = self.tensors[at.tensors : to.tensors]
+        return Piece(Block(len(inputs), calls, steps, numbers), first, inputs, tensors)
+
+    def until(self, end: int) -> Columns:
+        """The steps before this node. What follows them need not be whole."""
+        at = self._place_of(end)
+        first = Columns(self.base)
+        first.steps = [first.place(self.calls[i]) for i in self.steps[: at.steps]]
+        first.operands = self.operands[: at.operands]
+        first.tensors = self.tensors[: at.tensors]
+        first.nbytes = sum(each.nbytes for each in first.tensors)
+        return first
 
     def drop_before(self, node: int) -> Columns:
         """The steps from this node on."""
@@ -93,9 +106,21 @@ class Columns:
         for step in reversed(walk):
             if any(each in needed or each not in released for each in step.results):
                 needed.update(step.results, step.operands)
+        return self._of(walk, needed)
+
+    def without(self, nodes: Container[int]) -> Columns:
+        """The same steps, those left out that result in these nodes; as `without_unneeded`."""
+        walk = list(self._walk())
+        return self._of(walk, {step.node for step in walk if step.node not in nodes})
+
+    def live_steps(self, end: int) -> list[range]:
+        """The results of each step before this node that was not left out."""
+        return [step.results for step in self._walk() if step.call.op != SKIP and step.node < end]
+
+    def _of(self, walk: Iterable[_Step], kept_nodes: Container[int]) -> Columns:
         kept = Columns(self.base)
         for step in walk:
-            if step.call.op != SKIP and step.node in needed:
+            if step.call.op != SKIP and step.node in kept_nodes:
                 kept.steps.append(kept.place(step.call))
                 kept.operands += step.operands
                 kept.tensors += step.tensors

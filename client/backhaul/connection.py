@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 64 << 20
 INFERRED_KEPT: Final = 4096
+CLOSED_AT_ONCE: Final = 8
+"""Sessions of tapes that are gone which a call closes on its way; the rest wait for later ones."""
+MAX_TIMEOUT: Final = 1e9
 
 
 def connect(
@@ -69,13 +72,24 @@ def connect(
             "grpcs://host:port, or leave the token out.",
             target=parsed,
         )
-    if timeout is not None and not timeout > 0:
+    return Connection(parsed, token=token, tls=roots, timeout=_seconds(timeout))
+
+
+def _seconds(timeout: float | None) -> float | None:
+    """The timeout; None for one that nobody will see the end of, which gRPC cannot count."""
+    if timeout is None:
+        return None
+    try:
+        seconds = float(timeout) if not isinstance(timeout, str) else 0.0
+    except (TypeError, ValueError, OverflowError):
+        seconds = 0.0
+    if not seconds > 0:
         raise make_error(
             "INVALID_VALUE",
-            f"timeout is {timeout!r}; it is a number of seconds above 0, or None for no limit.",
+            f"timeout is {timeout!r:.100}; it is a number of seconds above 0, or None for no limit.",
             actual=timeout,
         )
-    return Connection(parsed, token=token, tls=roots, timeout=timeout)
+    return None if seconds > MAX_TIMEOUT else seconds
 
 
 def _with_tls(target: Target, roots: Path) -> Target:
@@ -162,7 +176,7 @@ class Connection:
             transport = self._transport
             self._closed = True
         if transport is not None:
-            self._close_forgotten(transport)
+            self._close_forgotten(transport, len(self._forgotten))
             transport.close()
 
     def __enter__(self) -> Connection:
@@ -220,7 +234,7 @@ class Connection:
     def _ready(self) -> Transport:
         transport = self._transport or self._open()
         if self._forgotten:
-            self._close_forgotten(transport)
+            self._close_forgotten(transport, CLOSED_AT_ONCE)
         return transport
 
     def _open(self) -> Transport:
@@ -240,8 +254,8 @@ class Connection:
 
         return GrpcTransport(self._target, token=self._token, tls=self._tls)
 
-    def _close_forgotten(self, transport: Transport) -> None:
-        while self._forgotten:
+    def _close_forgotten(self, transport: Transport, at_most: int) -> None:
+        for _ in range(at_most):
             try:
                 session, epoch = self._forgotten.popleft()
                 transport.close_session(session, epoch, timeout=self.timeout)

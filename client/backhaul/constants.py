@@ -96,10 +96,10 @@ class Constants:
 
     def keep(self, key: Key, node: int, nbytes: int) -> list[int]:
         """Keep a new constant, with one handle on it. Returns the nodes that may be released for it."""
-        self._nodes[key] = node
         self._kept[node] = (key, nbytes)
         self._handles[node] = 1
         self._bytes += nbytes
+        self._nodes[key] = node  # last: an interrupt before it leaves a constant that is not found
         released = []
         while len(self._nodes) > self._max_count or (
             self._bytes > self._max_bytes and len(self._nodes) > 1
@@ -128,8 +128,12 @@ class Constants:
 
     def forget(self, node: int) -> None:
         """Keep the node no longer; handles on it stay counted."""
-        kept = self._kept.pop(node, None)
+        kept = self._kept.get(node)
         if kept is not None:
             key, nbytes = kept
-            del self._nodes[key]
+            if self._nodes.get(key) == node:
+                del self._nodes[
+                    key
+                ]  # first: no interrupt may leave a node that is found, but not kept
+            del self._kept[node]
             self._bytes -= nbytes

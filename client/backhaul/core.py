@@ -12,10 +12,11 @@ import numpy as np
 from backhaul.connection import Connection
 from backhaul.constants import Content
 from backhaul.failures import Failures
+from backhaul.parts import may_be_of_a_step, send_in_parts
 from backhaul.recorder import Recorder
 from backhaul.signatures import NodeType
 from backhaul.unusable import forked, tape_closed
-from backhaul_proto.errors import AutodiffError
+from backhaul_proto.errors import AutodiffError, BackhaulError
 from backhaul_proto.messages import CONSTANT, Answer, Call, Question
 
 Array = np.ndarray[Any, Any]
@@ -103,7 +104,11 @@ class Core:
             self.closed = True
             self.recorder.close()
         if self._session.begun:
-            self.connection.close_session(self._session.id, self._session.epoch)
+            try:
+                self.connection.close_session(self._session.id, self._session.epoch)
+            except BaseException:  # interrupted: the next call does it
+                self.connection.forget(self._session.id, self._session.epoch)
+                raise
 
     def forget(self) -> None:
         """End the session at the next call of the connection. For finalizers: takes no lock."""
@@ -120,11 +125,10 @@ class Core:
 
     def _ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
         failures = self.failures
-        failures.spread(self.recorder.columns)
         self._take_dropped()
-        failures.check(values if question is None else (*values, question.loss))
+        failures.check(values, question)
         try:
-            answer = self._session.execute(self._to_release, values, question)
+            answer = self._execute(values, question)
         except AutodiffError as error:
             failures.locate(error)
             raise
@@ -134,13 +138,26 @@ class Core:
             raise failures.error(answer.question_failure)
         return answer
 
+    def _execute(self, values: Sequence[int], question: Question | None) -> Answer:
+        session, recorder = self._session, self.recorder
+        refused_before = session.refused
+        try:
+            return session.execute(self._to_release, values, question)
+        except BackhaulError as error:
+            open_steps = recorder.next_id > recorder.columns.base
+            if not open_steps or not may_be_of_a_step(error, refused_before=refused_before):
+                raise
+        send_in_parts(session, recorder, self.failures, self._to_release)
+        self.failures.check(values, question)
+        return session.execute(self._to_release, values, question)
+
     def _take_dropped(self) -> None:
+        self.recorder.mend()
+        self.failures.spread(self.recorder)  # first: what depends on a node may outlive its handle
         constants, types, dropped = self.recorder.constants, self.recorder.types, self.dropped
-        released = []
         for _ in range(len(dropped)):
             node = dropped.popleft()
             if node > 0 and (node not in constants or constants.drop(node)):
+                self._to_release.add(node)
                 types.pop(node, None)
-                released.append(node)
-        self.failures.drop(released)
-        self._to_release.update(released)
+        self.failures.drop(self._to_release)

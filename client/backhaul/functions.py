@@ -52,6 +52,13 @@ def einsum(
     """
     if type(subscripts) is str and sizes is None and path is None:
         return record_einsum(subscripts, operands)
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise make_error(
+            "INVALID_ATTRIBUTE",
+            f"einsum: sizes= is {sizes!r:.100}; it is a mapping of labels to sizes, {{'k': 4}}.",
+            op="einsum",
+            attribute="sizes",
+        )
     given = () if subscripts is _MISSING else (subscripts, *operands)
     if isinstance(subscripts, Handle):
         _check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
@@ -117,6 +124,8 @@ def apply(name: str, /, *operands: Any, **attributes: Any) -> Any:
         >>> bh.apply("sum", bh.Tape().leaf([[1.0, 2.0]]), axis=1).shape
         (1,)
     """
+    if not isinstance(name, str) or not name.isprintable():  # what cannot be encoded is neither
+        raise make_error("UNKNOWN_OP", f"There is no op {ascii(name):.100}: no op has such a name.")
     entry = CATALOG.get(name)
     if entry is None or entry.private:
         return record_foreign(name, operands, attributes)

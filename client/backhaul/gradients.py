@@ -97,7 +97,13 @@ class Gradients(Mapping[int, Array]):
             return abs(key._id)
         if key is None:
             raise self._missing("None is the node_id of a tensor that requires no gradient", None)
-        node = operator.index(key)
+        try:
+            node = operator.index(key)
+        except TypeError:
+            raise make_error(
+                "INVALID_VALUE",
+                f"Gradients are looked up with a leaf or its node_id, not with {key!r:.100}.",
+            ) from None
         known = max(self._arrays, default=0) if tape is None else tape._recorder.next_id - 1
         if not 0 < node <= known:
             raise self._missing(f"No node has the id {node}", node)

@@ -12,6 +12,18 @@ from backhaul_proto.errors import InvalidArgument
 _ALIASES: Final[Mapping[str, str]] = {"conjugate": "conj"}
 """NumPy's names of ops that the catalog has under another."""
 
+_DEFAULTS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "dtype": (None,),
+    "out": (None,),
+    "where": (True,),
+    "order": ("C", "K", None),
+    "casting": ("same_kind",),
+    "subok": (True,),
+}
+"""Keywords that NumPy's functions take and ops do not, with the values that change nothing."""
+
+_PLAIN: Final = (bool, str, type(None))
+
 _KNOWN_HERE: Final = frozenset({"ndim", "shape", "size"})
 """Functions of what is known of a tensor without its value."""
 
@@ -23,6 +35,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], keywords: Mapping
         TypeError: no op does this.
     """
     name = f"np.{ufunc.__name__}"
+    keywords = _given(keywords)
     if method != "__call__":
         raise TypeError(f"{name}.{method} does not record on a tape; call np.sum or another op")
     _refuse_keywords(name, keywords, keywords)
@@ -38,6 +51,7 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
     module = function.__module__.removeprefix("numpy").lstrip(".")
     path = f"{module}.{function.__name__}" if module == "linalg" else function.__name__
     name = f"np.{path}"
+    keywords = _given(keywords)
     _refuse_keywords(name, keywords, ("out", "where", "dtype"))
     if path in _KNOWN_HERE and len(arguments) == 1 and not keywords:
         return getattr(arguments[0], path)
@@ -63,6 +77,15 @@ def _find(name: str, path: str) -> Callable[..., Any]:
             "For plain arrays take tensor.numpy()."
         ) from None
     raise AssertionError(f"{path} is in the catalog, but has no function: run make ops")
+
+
+def _given(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords without those that say what is done anyway."""
+    return {
+        name: value
+        for name, value in keywords.items()
+        if not (name in _DEFAULTS and type(value) in _PLAIN and value in _DEFAULTS[name])
+    }
 
 
 def _refuse_keywords(name: str, given: Mapping[str, Any], refused: Any) -> None:

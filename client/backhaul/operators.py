@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from backhaul import numpy_protocol
@@ -27,6 +28,7 @@ _RESHAPE: Final = get("reshape")
 _SUBTRACT: Final = get("subtract")
 _SUM: Final = get("sum")
 _UNSTACK: Final = get("unstack")
+_VALUES: Final = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
 class Operators(Handle):
@@ -63,6 +65,20 @@ class Operators(Handle):
 
     def __neg__(self) -> TrackedTensor:
         return record(_NEGATIVE, (self,))
+
+    # Tensors are compared by identity, so that lists, sets and dicts of them work as those of any object.
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Handle):
+            return self is other
+        if isinstance(other, _VALUES):
+            raise TypeError(
+                "tensors are not compared with values by == and !=: there is no op for it yet. Compare the "
+                "value, tensor.numpy() == ..., or ask for identity with `is`"
+            )
+        return NotImplemented
+
+    __hash__ = Handle.__hash__
 
     # NumPy's methods and properties
 
@@ -110,7 +126,7 @@ class Operators(Handle):
     def __iter__(self) -> Iterator[TrackedTensor]:
         if not self._node_type.aval.shape:
             raise TypeError("a 0-d tensor has no axis to iterate over; item() gives its element")
-        return iter(record_several(_UNSTACK, (self,), 0))
+        return iter(record_several(_UNSTACK, (self,), 0) if len(self) else ())
 
     # NumPy's functions: none of them may quietly turn a tensor into an array.
 

@@ -75,6 +75,8 @@ def hvp_question(tape: Tape, loss: Any, tangents: Any, wrt: Any) -> Asked:
             )
         return Asked(HvpQuestion(node, (), _wrt(tape, wrt)), False)
     many = not isinstance(tangents, Mapping)
+    if isinstance(tangents, Handle) or not isinstance(tangents, Iterable):
+        raise _no_mapping(tangents)
     given = list(tangents) if many else [tangents]
     if not given:
         raise _no_direction("The list of directions is empty")
@@ -155,7 +157,8 @@ def _check_scalar(loss: Aval) -> None:
 def _wrt(tape: Tape, wrt: Any) -> list[int] | None:
     if wrt is None:
         return None
-    given: Iterable[Any] = [wrt] if isinstance(wrt, Handle | int | np.integer) else wrt
+    one = isinstance(wrt, Handle) or not isinstance(wrt, Iterable)
+    given: Iterable[Any] = [wrt] if one else wrt
     nodes = []
     for position, each in enumerate(given):
         node, kind = find_node(tape, each, f"wrt[{position}]")
@@ -200,10 +203,7 @@ def _cotangent(tape: Tape, given: Any, output: Aval) -> NodeOrArray:
 
 def _direction(tape: Tape, tangents: Any) -> Direction:
     if not isinstance(tangents, Mapping):
-        raise make_error(
-            "INVALID_VALUE",
-            f"A direction is {tangents!r:.100}; it is a mapping {{leaf: tangent}}.",
-        )
+        raise _no_mapping(tangents)
     if not tangents:
         raise _no_direction("The direction is empty")
     direction: dict[int, NodeOrArray] = {}
@@ -220,6 +220,12 @@ def _direction(tape: Tape, tangents: Any) -> Direction:
             raise make_error("INVALID_VALUE", f"tangents= has the leaf {node} twice.", node=node)
         direction[node] = _tangent(_beside(tape, tangent, "A tangent"), kind.aval)
     return list(direction.items())
+
+
+def _no_mapping(given: Any) -> BackhaulError:
+    return make_error(
+        "INVALID_VALUE", f"A direction is {given!r:.100}; it is a mapping {{leaf: tangent}}."
+    )
 
 
 def tangent_array(given: Any, leaf: Aval) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from backhaul.columns import Columns
 from backhaul.constants import Constants
 from backhaul.signatures import NodeType, Signature
-from backhaul.sources import Sources
+from backhaul.sources import MIN_TRIMMED, Sources
 from backhaul_proto.messages import Call
 
 Array = np.ndarray[Any, Any]
@@ -23,7 +23,9 @@ MAX_STEPS: Final = 100_000
 class Recorder:
     """Steps of one tape, by ids. It sends nothing and knows no tensors.
 
-    All of it is used under ``lock``.
+    All of it is used under ``lock``. An interrupt (Ctrl-C) may come between any two instructions. So a
+    record begins with its entry in ``sources.codes`` and ends with the store of ``next_id``: what lies
+    beyond ``next_id`` was never recorded, and `mend` takes it back before anything else is done.
 
     Attributes:
         lock: held for each step, and through each call to the server: what is recorded meanwhile waits.
@@ -73,52 +75,67 @@ class Recorder:
             frame = sources.user_frame(frame)
             code = frame.f_code
         results = signature.results
-        self.lock.acquire()  # half the cost of a with statement, at each step
-        try:
+        with self.lock:  # not acquire() and try: an interrupt between them would leave it locked
+            first = self.next_id
+            codes = sources.codes
+            if len(codes) + sources.first != first:
+                self.mend()
+            codes.append(code)
             columns = self.columns
             place = columns.index.get(signature.key)
             if place is None:
                 place = columns.place(signature.call)
             columns.steps.append(place)
             columns.operands += operands
-            first = self.next_id
             if len(results) == 1:
-                self.next_id = first + 1
                 self.types[first] = results[0]
-                sources.codes.append(code)
                 sources.offsets.append(frame.f_lasti)
+                self.next_id = first + 1
             else:
-                self.next_id += len(results)
+                codes += [code] * (len(results) - 1)
                 self.types.update(enumerate(results, first))
-                sources.codes += [code] * len(results)
                 sources.offsets += [frame.f_lasti] * len(results)
-        finally:
-            self.lock.release()
+                self.next_id = first + len(results)
         return first
 
     def source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
         """Record a leaf or constant with its arrays. The lock is held by the caller."""
         frame = self.sources.user_frame(sys._getframe())
+        node = self.next_id
+        sources = self.sources
+        if len(sources.codes) + sources.first != node:
+            self.mend()
+        sources.codes.append(frame.f_code)
         columns = self.columns
         columns.steps.append(columns.place(call))
         columns.tensors += arrays
         columns.nbytes += sum(each.nbytes for each in arrays)
-        node = self.next_id
-        self.next_id = node + 1
         self.types[node] = type_
-        self.sources.codes.append(frame.f_code)
-        self.sources.offsets.append(frame.f_lasti)
+        sources.offsets.append(frame.f_lasti)
         self.has_tangent |= type_.has_tangent
+        self.next_id = node + 1
         return node
+
+    def mend(self) -> None:
+        """Take back what an interrupted record left behind. Costs nothing when there is nothing."""
+        end, sources = self.next_id, self.sources
+        if len(sources.codes) + sources.first == end:
+            return
+        self.columns = self.columns.until(end)
+        while (last := next(reversed(self.types), 0)) >= end:
+            del self.types[last]
+        sources.cut(end)  # last, since it is what the need is known by
 
     def sent(self, end: int) -> None:
         """The nodes before this id are the server's now."""
+        known = self.columns.base
         if end == self.next_id:
             self.columns = Columns(end)
         else:
             self.columns = self.columns.drop_before(end)
         self.full_at = end + MAX_STEPS
-        self.sources.trim()
+        if len(self.sources.codes) > MIN_TRIMMED:  # nodes sent now may be found to have failed
+            self.sources.trim(min(known, next(iter(self.types), end)))
 
     def leave_out_unneeded(self, released: set[int]) -> None:
         """Leave out of the columns what nothing needs any more.
@@ -126,9 +143,17 @@ class Recorder:
         Args:
             released: nodes without a handle.
         """
-        self.columns = self.columns.without_unneeded(released | self.constants.unheld())
-        for each in self.columns.skipped():
+        kept = self.columns.without_unneeded(released | self.constants.unheld())
+        for each in kept.skipped():
             self.constants.forget(each)
+        self.columns = kept
+
+    def leave_out(self, nodes: Container[int]) -> None:
+        """Leave the steps that result in these nodes out of the columns."""
+        kept = self.columns.without(nodes)
+        for each in kept.skipped():
+            self.constants.forget(each)
+        self.columns = kept
 
     def close(self) -> None:
         """Forget all, and take no more steps."""

@@ -24,6 +24,7 @@ Operand = Any
 """A tensor, an array or what NumPy makes one of, a number."""
 
 _new: Final = object.__new__
+_MAX_NDIM: Final = 64  # NumPy's; a list may hold itself
 _SCALARS: Final = (bool, int, float, complex)
 
 
@@ -137,7 +138,7 @@ def _given(entry: Op, operands: Sequence[Any]) -> list[Any]:
             given.append(each)
         elif type(each) in weak_types:
             given.append(each)
-        elif _holds_tensor(each):
+        elif holds_tensor(each):
             raise make_error(
                 "INVALID_VALUE",
                 f"Operand {position} of {entry.name} is a list with tensors in it, which would become an "
@@ -152,9 +153,12 @@ def _given(entry: Op, operands: Sequence[Any]) -> list[Any]:
     return [_scalar(entry, x, tuple(beside)) if type(x) in weak_types else x for x in given]
 
 
-def _holds_tensor(given: Any) -> bool:
-    return isinstance(given, list | tuple) and any(
-        isinstance(each, Handle) or _holds_tensor(each) for each in given
+def holds_tensor(given: Any, depth: int = 0) -> bool:
+    """Whether this is a list with tensors in it, or in its lists: NumPy would take their values."""
+    return (
+        isinstance(given, list | tuple)
+        and depth <= _MAX_NDIM
+        and any(isinstance(each, Handle) or holds_tensor(each, depth + 1) for each in given)
     )
 
 
@@ -164,8 +168,8 @@ def _scalar(entry: Op, scalar: Any, beside: tuple[np.dtype, ...]) -> Content:
     except OverflowError:
         raise make_error(
             "INVALID_VALUE",
-            f"{entry.name}: {scalar!r:.60} is too large for {weak(scalar, beside)}, the dtype of what "
-            "it stands beside.",
+            f"{entry.name}: {scalar!r:.60} cannot be held in {weak(scalar, beside)}, the dtype of what it "
+            "stands beside. Give an array of a wider dtype, or convert that with astype().",
             op=entry.name,
         ) from None
 

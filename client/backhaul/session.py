@@ -3,6 +3,9 @@
 A request that is refused has changed nothing: its number is used again. One whose answer did not come
 is in doubt: it may have been run or not. The next request then counts on as if it had been, with only
 what is new. If it was not, the server answers which number it expects, and what it lacks is sent.
+
+A request is in doubt from before it is sent. How far the requests came is one value that is replaced as a
+whole, so an interrupt (Ctrl-C) finds it right wherever it comes; the columns follow it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from backhaul.columns import Piece
 from backhaul.recorder import Recorder
@@ -22,8 +26,36 @@ if TYPE_CHECKING:
     from backhaul.connection import Connection
 
 _DIGEST_BYTES: Final = 16
-_IN_DOUBT: Final = (TransportError, InternalError, MessageTooLarge)
-"""After these the request may have been run. (It may have been its answer that was too large.)"""
+
+
+class _Doubt(NamedTuple):
+    """A request of which it is not known whether it was run.
+
+    Attributes:
+        seq: its number.
+        end: the first id after it.
+        digest: its own.
+    """
+
+    seq: int
+    end: int
+    digest: bytes
+
+
+class _Order(NamedTuple):
+    """How far the requests came.
+
+    Attributes:
+        committed: number of the last request that is known to have been run.
+        sent: the nodes before this id are the server's.
+        doubts: the requests in doubt, in their order.
+        late: those that had not been run when the server was asked; they may be on their way still.
+    """
+
+    committed: int = 0
+    sent: int = 1
+    doubts: tuple[_Doubt, ...] = ()
+    late: tuple[_Doubt, ...] = ()
 
 
 class Session:
@@ -41,12 +73,26 @@ class Session:
         self.id = os.urandom(16)
         self.epoch = b""
         self.begun = False
-        self._committed = 0
-        self._doubts: list[int] = []  # of each request in doubt: the first id after it
-        self._refused = False
+        self.refused = False
+        self._order = _Order()
+
+    @property
+    def last_seq(self) -> int:
+        """Number of the last request that is known to have been run."""
+        return self._order.committed
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it is not known of some requests if they were run."""
+        return bool(self._order.doubts)
 
     def execute(
-        self, release: set[int], values: Sequence[int] = (), question: Question | None = None
+        self,
+        release: set[int],
+        values: Sequence[int] = (),
+        question: Question | None = None,
+        *,
+        until: int | None = None,
     ) -> Answer:
         """Send the open columns with a question.
 
@@ -54,92 +100,111 @@ class Session:
             release: nodes that have no handle any more.
             values: nodes whose values are asked.
             question: a pullback or hvp.
+            until: send the steps before this node only; None: all.
 
         Raises:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
         """
         recorder = self._recorder
         while True:
-            if self._refused:
+            order = self._order
+            if recorder.columns.base < order.sent:
+                recorder.sent(order.sent)
+            if self.refused:
                 recorder.leave_out_unneeded(release)
-                self._refused = False
-            columns = recorder.columns
-            piece = columns.piece(self._doubts[-1] if self._doubts else columns.base)
-            end = recorder.next_id
+                self.refused = False
+            start = order.doubts[-1].end if order.doubts else order.sent
+            end = max(start, recorder.next_id if until is None else until)
+            piece = recorder.columns.piece(start, None if until is None else end)
+            seq = order.committed + len(order.doubts) + 1
+            request, data = self._request(seq, piece, sorted(release), values, question)
             self.begun = True
+            self._order = order._replace(doubts=(*order.doubts, _Doubt(seq, end, request.digest)))
             try:
-                answer = self._send(piece, sorted(release), values, question)
+                answer = self._send(request, data)
             except BackhaulError as error:
-                if self._doubts and self._settle(error):
+                if self._settle(order, seq, error):
                     continue
-                if isinstance(error, _IN_DOUBT):
-                    self._doubts.append(end)
-                else:
-                    self._refused = True
+                if not _may_have_been_run(error):
+                    self._order = order
+                    self.refused = True
                 raise
-            except BaseException:  # interrupted
-                self._doubts.append(end)
-                raise
-            self._committed += len(self._doubts) + 1
-            self._doubts.clear()
             self.epoch = answer.epoch
+            self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
             return answer
 
-    def _send(
+    def _request(
         self,
+        seq: int,
         piece: Piece | None,
         release: Sequence[int],
         values: Sequence[int],
         question: Question | None,
-    ) -> Answer:
+    ) -> tuple[Execute, bytes]:
+        """The request with the hash of its block, and the block."""
         block, data = None, b""
         if piece is not None:
             data = codec.write_block(piece.block)
             block = BlockCall(codec.block_hash(data), None, piece.base, piece.inputs)
-
-        def request(digest: bytes, block: BlockCall | None) -> Execute:
-            return Execute(
-                self.id,
-                self.epoch,
-                self._committed + len(self._doubts) + 1,
-                digest,
-                block,
-                () if piece is None else piece.tensors,
-                values,
-                question,
-                release,
-            )
-
-        header, _ = codec.write_execute(request(b"", block))
+        tensors = () if piece is None else piece.tensors
+        request = Execute(self.id, self.epoch, seq, b"", block, tensors, values, question, release)
+        header, _ = codec.write_execute(request)
         digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
+        return replace(request, digest=digest), data
+
+    def _send(self, request: Execute, data: bytes) -> Answer:
+        """Send a request: first with the block's hash alone, if the server is thought to hold it."""
+        block = request.block
         if block is None:
-            return self._connection.execute(request(digest, None))
+            return self._connection.execute(request)
         known = self._connection.known_blocks
         if block.hash in known:
             try:
-                return self._connection.execute(request(digest, block))
+                return self._connection.execute(request)
             except BackhaulError as error:
                 if error.reason != "BLOCK_UNKNOWN":
                     raise
-        whole = BlockCall(block.hash, data, block.base_id, block.inputs)
-        answer = self._connection.execute(request(digest, whole))
+        answer = self._connection.execute(replace(request, block=replace(block, block=data)))
         known.add(block.hash)
         return answer
 
-    def _settle(self, error: BackhaulError) -> bool:
-        """Whether this error tells what became of the requests in doubt; then they are no more so."""
+    def _settle(self, order: _Order, seq: int, error: BackhaulError) -> bool:
+        """Whether this error of a request tells what became of those in doubt; then it is known now."""
+        if error.reason == "SEQUENCE_REUSED":  # one of them came late, and before this one
+            found = next((each for each in order.late if each.seq == seq and self._ran(each)), None)
+            if found is None:
+                return False
+            late = tuple(each for each in order.late if each.seq > seq)
+            self._order = _Order(seq, max(found.end, order.sent), (), late)
+            return True
         if error.reason == "SEQUENCE_GAP":
-            run = int(error.details["expected"]) - 1 - self._committed
-        elif error.reason == "SESSION_NOT_FOUND" and not self._committed:
+            run = int(error.details["expected"]) - 1 - order.committed
+        elif error.reason == "SESSION_NOT_FOUND" and not order.committed:
             run = 0
         else:
             return False
-        if not 0 <= run <= len(self._doubts):
+        if not order.doubts or not 0 <= run <= len(order.doubts):
             return False
-        if run:
-            self._recorder.sent(self._doubts[run - 1])
-        self._committed += run
-        self._refused = True
-        self._doubts.clear()
+        sent = order.doubts[run - 1].end if run else order.sent
+        late = (*order.late, *order.doubts[run:])
+        self.refused = True
+        self._order = _Order(order.committed + run, sent, (), late)
         return True
+
+    def _ran(self, doubt: _Doubt) -> bool:
+        """Whether the server's last request is this one: it answers none but that again."""
+        try:
+            self._connection.execute(Execute(self.id, self.epoch, doubt.seq, doubt.digest))
+        except BackhaulError as error:
+            if error.reason == "SEQUENCE_REUSED":
+                return False
+            raise
+        return True
+
+
+def _may_have_been_run(error: BackhaulError) -> bool:
+    """Whether the server may have run the request that this error came for."""
+    if isinstance(error, MessageTooLarge):  # it may have been the answer
+        return error.details.get("too_large") != "request"
+    return isinstance(error, TransportError | InternalError)

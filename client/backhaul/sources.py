@@ -7,20 +7,26 @@ from types import CodeType, FrameType
 from typing import Final
 
 _OWN_FILES: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-_NODES_KEPT: Final = 1 << 18
+_NODES_KEPT: Final = 1 << 17
+MIN_TRIMMED: Final = 1 << 10
 
 
 class Sources:
-    """Code position of each node of a tape, at least of the latest 250,000.
+    """Code position of each node of a tape that may still fail, at most of the latest 250,000.
 
     Two columns, appended to at each step by the recorder; positions become lines when they are asked.
-    ``user_files`` are files known not to be ours, so that they need no look at their path again.
+
+    Attributes:
+        first: the node that the first entries are of.
+        codes: the code that recorded each node.
+        offsets: where in it.
+        user_files: files known not to be ours, so that they need no look at their path again.
     """
 
-    __slots__ = ("_first", "codes", "offsets", "user_files")
+    __slots__ = ("codes", "first", "offsets", "user_files")
 
     def __init__(self) -> None:
-        self._first = 1
+        self.first = 1
         self.codes: list[CodeType] = []
         self.offsets: list[int] = []
         self.user_files: set[str] = set()
@@ -32,16 +38,28 @@ class Sources:
         self.user_files.add(frame.f_code.co_filename)
         return frame
 
-    def trim(self) -> None:
-        """Forget the oldest, when there are twice as many as are kept."""
-        surplus = len(self.codes) - _NODES_KEPT
-        if surplus >= _NODES_KEPT:
-            del self.codes[:surplus], self.offsets[:surplus]
-            self._first += surplus
+    def cut(self, end: int) -> None:
+        """Make it whole again, after an interrupt, for the nodes before this id."""
+        surplus = len(self.codes) + self.first - end
+        if surplus < 0:  # while the oldest were forgotten
+            del self.offsets[: len(self.offsets) - len(self.codes)]
+            self.first = end - len(self.codes)
+        else:
+            del self.offsets[end - self.first :]
+            del self.codes[end - self.first :]
+
+    def trim(self, needed: int) -> None:
+        """Forget the nodes before this id, and the oldest, when they are half of all or more."""
+        count = len(self.codes)
+        surplus = max(needed - self.first, count - _NODES_KEPT)
+        if surplus >= max(MIN_TRIMMED, count // 2):
+            del self.codes[:surplus]
+            del self.offsets[:surplus]
+            self.first += surplus
 
     def find(self, node: int) -> str | None:
         """``file:line`` of the node; None when it is not known any more."""
-        at = node - self._first
+        at = node - self.first
         if not 0 <= at < len(self.codes):
             return None
         code, offset = self.codes[at], self.offsets[at]

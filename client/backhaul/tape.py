@@ -14,6 +14,7 @@ from backhaul.constants import Content, content_of, frozen
 from backhaul.core import Core
 from backhaul.gradients import Gradients, HvpResult
 from backhaul.questions import Asked, find_node, hvp_question, pullback_question, tangent_array
+from backhaul.recording import holds_tensor
 from backhaul.signatures import NodeType, node_type
 from backhaul.tensor import SMALL, TrackedTensor
 from backhaul_proto.catalog.avals import INEXACT, aval
@@ -53,6 +54,12 @@ class Tape:
     """
 
     def __init__(self, connection: Connection | None = None) -> None:
+        if connection is not None and not isinstance(connection, Connection):
+            raise make_error(
+                "INVALID_VALUE",
+                f"A tape is made on a connection, and {connection!r:.100} is none. Write "
+                "bh.Tape(bh.connect('host:port')), or bh.Tape() for the default one.",
+            )
         self._core = Core(connection or default_connection())
         # A hop less where it counts: for each step, and for each handle that goes.
         self._recorder = self._core.recorder
@@ -114,7 +121,7 @@ class Tape:
             >>> bh.Tape().constant([1.0, 2.0]).node_id is None
             True
         """
-        return self._constant(content_of(as_array(value, what="The constant")))
+        return self._constant(content_of(_array(value, "The constant")))
 
     # Asking
 
@@ -238,13 +245,20 @@ class Tape:
 
         Raises:
             MissingNode: one is on another tape, or was released before; then none is released.
+            InvalidArgument: INVALID_VALUE for what is no tensor.
         """
         self._core.check_usable()
         for position, each in enumerate(tensors):
+            if not isinstance(each, TrackedTensor):
+                raise make_error(
+                    "INVALID_VALUE",
+                    f"release() was given {each!r:.100}; it takes tensors, one argument each.",
+                )
             find_node(self, each, f"Tensor {position}")
         for each in dict.fromkeys(tensors):
-            self._dropped.append(each._id)
-            each._id = -each._id
+            node = each._id
+            each._id = -node  # first: an interrupt between may not lead to its being dropped twice
+            self._dropped.append(node)
             each._value = None
 
     def close(self) -> None:
@@ -329,9 +343,20 @@ def _value(answer: Answer) -> Array:
     return answer.loss_value.copy()
 
 
+def _array(value: ArrayLike, what: str) -> Array:
+    if holds_tensor(value):
+        raise make_error(
+            "INVALID_VALUE",
+            f"{what} is a list with tensors in it, which would lose their gradients. Join them with "
+            "bh.stack([...]), or give their values, tensor.numpy().",
+            operand=what,
+        )
+    return as_array(value, what=what)
+
+
 def _differentiable(value: ArrayLike) -> Array:
     """A copy of a leaf's value."""
-    array = as_array(value, what="The leaf")
+    array = _array(value, "The leaf")
     if array.dtype not in INEXACT:
         raise make_error(
             "DTYPE_NOT_SUPPORTED",

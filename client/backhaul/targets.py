@@ -73,7 +73,9 @@ def parse_target(text: str) -> Target:
 
 
 def _network(text: str, kind: Literal["plain", "tls"], place: str) -> Target:
-    host, _, port = place.rpartition(":")
+    host, separator, port = place.rpartition(":")
+    if not separator and place:
+        raise _invalid(text, f"the port is missing, as in {place}:50051")
     if host.startswith("[") and host.endswith("]"):
         if not _is_ip(host[1:-1]):
             raise _invalid(text, f"{host!r} is no IPv6 address")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -134,6 +135,13 @@ class TrackedTensor(Operators):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("the value of a tensor is always a copy; leave copy=False out")
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if self.requires_grad and caller.startswith("numpy.") and ".testing" not in caller:
+            # np.asarray(tensor) asks from the user's frame; np.ma, np.vectorize or np.mean([tensor]) do not.
+            raise TypeError(
+                f"{caller} does not record on a tape, and would lose the gradient. Join tensors with "
+                "bh.stack([...]); to take the value on purpose, give tensor.numpy() or tensor.detach()."
+            )
         value = self.numpy()
         return value if dtype is None else value.astype(dtype, copy=False)
 

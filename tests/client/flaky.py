@@ -22,13 +22,15 @@ class FlakyTransport(EmbeddedTransport):
     Attributes:
         requests: every Execute that reached the server.
         lose: what happens to the next calls, one entry a call: "request" and "answer" are lost on the
-            way; an exception is raised before anything is sent; None: all goes well.
+            way; "late": the request stays on the way, and "first late" lets the first of those arrive
+            before this call; an exception is raised before anything is sent; None: all goes well.
     """
 
     def __init__(self) -> None:
         super().__init__(Target("embedded", "embedded"))
         self.requests: list[Execute] = []
         self.lose: list[str | BaseException | None] = []
+        self.late: list[Any] = []
 
     def _call(
         self,
@@ -45,6 +47,11 @@ class FlakyTransport(EmbeddedTransport):
                 raise fate
             finally:
                 del fate  # else it would refer to itself through this frame, and keep tensors alive
+        if fate == "late":
+            self.late.append((method, header, tensors, reply, timeout, session))
+            raise make_error("UNAVAILABLE", "The request was lost.")
+        if fate == "first late":
+            super()._call(*self.late.pop(0))
         if fate == "request":
             raise make_error("UNAVAILABLE", "The request was lost.")
         if method == "Execute":

@@ -43,7 +43,7 @@ def test_a_later_question_whose_call_was_lost_is_asked_again_with_new_steps(fate
         ran = [call.op for block in blocks(transport) if block for call in block.calls]
         assert ran.count("multiply") >= 1
         info = transport.get_session(tape._core._session.id, b"", timeout=None)
-        assert info.last_seq == tape._core._session._committed
+        assert info.last_seq == tape._core._session.last_seq
 
 
 # The second question is sent as if the first had been run; None: then the server says that it was not.
@@ -132,6 +132,27 @@ def test_a_refusal_in_doubt_does_not_end_the_tape() -> None:
         with pytest.raises(bh.ServerBusy):
             z.numpy()
         assert value(z) == 30.0
+
+
+def test_a_request_in_doubt_that_comes_late_is_not_run_twice() -> None:
+    with flaky() as (tape, transport):
+        x = tape.leaf(2.0)
+        assert value(x * 1.0) == 2.0
+        y = x * 3.0
+        transport.lose = ["late"]
+        with pytest.raises(bh.Unavailable):
+            y.numpy()
+        z = y * 5.0
+        transport.lose = ["late"]
+        with pytest.raises(bh.Unavailable):
+            z.numpy()
+        # The server has run neither when it is asked; then the first arrives before what replaces it.
+        transport.lose = [None, "first late"]
+        w = z * 7.0
+        assert [value(each) for each in (w, z, y)] == [210.0, 30.0, 6.0]
+        ran = [call.op for block in blocks(transport) if block for call in block.calls]
+        assert ran.count("leaf") == 1
+        assert tape._core._session.last_seq == transport.requests[-1].seq
 
 
 def test_an_interrupted_wait_leaves_the_tape_usable() -> None:

@@ -1,12 +1,17 @@
-"""Real tensor networks over a socket: gradient and H·v of ½‖result‖² along random directions."""
+"""Real tensor networks over a socket: value, gradient and H·v of ½‖result‖² along random directions."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import string
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import opt_einsum
 import pytest
 
 import backhaul as bh
@@ -17,18 +22,153 @@ CORPUS = Path(os.environ.get("BACKHAUL_CORPUS", Path(__file__).parents[3] / "sha
 INSTANCES = CORPUS.parent / "instances"
 
 
-def _network(name: str) -> Network:
+STEP = 1e-5
+# Central differences of fourth order: multiples of the step, and their weights.
+STENCIL = {-2: 1 / 12, -1: -2 / 3, 1: 2 / 3, 2: -1 / 12}
+# What runs among the fast tests: log10 of the FLOPs of the value, log2 of the elements of its largest array.
+FAST = (9.1, 22.0)
+GIGABYTE = 1 << 30
+
+
+def _file(name: str) -> Path:
     path = INSTANCES / f"{name}.json"
     if not path.is_file():
         if os.environ.get("CI") == "true":
             pytest.fail(f"no {path}: it stands beside the corpus (BACKHAUL_CORPUS)")
         pytest.skip(f"no {path}: it stands beside the corpus (BACKHAUL_CORPUS)")
-    return load(path)
+    return path
 
 
-def _loss(network: Network, leaves: list[bh.TrackedTensor]) -> bh.TrackedTensor:
-    result = bh.einsum(network.subscripts, *leaves, path=network.path)
+def _network(name: str) -> Network:
+    return load(_file(name))
+
+
+def _loss(network: Network, leaves: list[bh.TrackedTensor], path: Any = ...) -> bh.TrackedTensor:
+    """½‖result‖² along the path of the file, or another, or our own order for None."""
+    result = bh.einsum(network.subscripts, *leaves, path=network.path if path is ... else path)
     return bh.sum(result * result) * 0.5
+
+
+def _all_networks() -> Iterator[Any]:
+    """The name of each network in the folder; those that take long are marked slow."""
+    found = False
+    for file in sorted(INSTANCES.glob("*.json")):
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if "shapes" not in data:
+            continue
+        found, cost = True, data["paths"]["opt_flops"]
+        is_fast = cost["log10_flops"] <= FAST[0] and cost["log2_size"] <= FAST[1]
+        yield pytest.param(file.stem, marks=() if is_fast else pytest.mark.slow)
+    if not found:
+        yield "any network"
+
+
+def _needs_memory(bytes_needed: float) -> None:
+    meminfo = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    free = next(int(line.split()[1]) * 1024 for line in meminfo if "MemAvailable" in line)
+    if free < bytes_needed:
+        pytest.skip(f"{bytes_needed / GIGABYTE:.0f} GB are needed, {free / GIGABYTE:.0f} are free")
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", _all_networks())
+def test_value_and_gradient_along_the_path_of_the_file_and_our_own(name: str, target: str) -> None:
+    network = _network(name)
+    cost = json.loads(_file(name).read_text(encoding="utf-8"))["paths"]["opt_flops"]
+    _needs_memory(8 * 8 * 2 ** cost["log2_size"])
+    rng = np.random.default_rng(11)
+    values = network.operands(rng)
+    expected = opt_einsum.contract(network.subscripts, *values, optimize=list(network.path or ()))
+    loss = 0.5 * float(np.vdot(expected, expected))
+    directions = [[np.asarray(rng.standard_normal(x.shape)) for x in values] for _ in range(2)]
+
+    with bh.connect(target, timeout=600) as connection:
+
+        def at(direction: list[Array], multiple: int) -> float:
+            with bh.Tape(connection) as tape:
+                moved = zip(values, direction, strict=True)
+                leaves = [tape.leaf(x + multiple * STEP * d) for x, d in moved]
+                return float(_loss(network, leaves))
+
+        slopes = [
+            sum(weight * at(direction, multiple) for multiple, weight in STENCIL.items()) / STEP
+            for direction in directions
+        ]
+        assert loss > 0
+        for path in (network.path, None):
+            with bh.Tape(connection) as tape:
+                leaves = [tape.leaf(x) for x in values]
+                result = bh.einsum(network.subscripts, *leaves, path=path)
+                gradients = tape.pullback(bh.sum(result * result) * 0.5, wrt=leaves)
+                scale = float(np.abs(expected).max())
+                np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-10 * scale)
+            for direction, slope in zip(directions, slopes, strict=True):
+                along = [
+                    float(np.vdot(gradients[leaf], d))
+                    for leaf, d in zip(leaves, direction, strict=True)
+                ]
+                size = max(abs(slope), math.hypot(*along), loss)
+                assert sum(along) == pytest.approx(slope, rel=0, abs=1e-7 * size)
+
+
+@pytest.mark.corpus
+def test_415_leaves_and_all_their_gradients_take_one_round_trip(target: str) -> None:
+    network = _network("tensornetwork_permutation_light_415")
+    _needs_memory(4 * GIGABYTE)
+    values = network.operands(np.random.default_rng(13))
+    expected = opt_einsum.contract(network.subscripts, *values, optimize=list(network.path or ()))
+    with bh.connect(target, timeout=300) as connection, bh.Tape(connection) as tape:
+        leaves = [tape.leaf(x) for x in values]
+        assert len(leaves) == 415
+        loss = _loss(network, leaves)
+        before = connection.calls.total()
+        gradients = tape.pullback(loss, wrt=leaves)
+        assert connection.calls.total() == before + 1
+    value = 0.5 * float(np.vdot(expected, expected))
+    assert float(gradients.value) == pytest.approx(value, rel=1e-9)
+    for leaf, x in zip(leaves, values, strict=True):
+        # Euler: the loss is homogeneous of degree 2 in each operand.
+        assert float(np.vdot(gradients[leaf], x)) == pytest.approx(2 * value, rel=1e-9)
+
+
+def _patterns() -> Iterator[Any]:
+    """Each transposition with its id; those of more than 128 MiB are marked slow."""
+    file = INSTANCES / "permutation_patterns.json"
+    patterns = json.loads(file.read_text(encoding="utf-8"))["patterns"] if file.is_file() else []
+    for pattern in patterns:
+        is_fast = math.prod(pattern["shape"]) <= 1 << 24
+        marks = () if is_fast else pytest.mark.slow
+        yield pytest.param(pattern, id=pattern["id"], marks=marks)
+    if not patterns:
+        yield pytest.param({}, id="any pattern")
+
+
+def _source(pattern: dict[str, Any], rng: np.random.Generator) -> Array:
+    """An array of random numbers that lies in memory as the pattern says."""
+    shape, layout = tuple(pattern["shape"]), pattern["src_layout"]
+    strides = layout.get("strides") or [math.prod(shape[:axis]) for axis in range(len(shape))]
+    assert layout["kind"] in ("col_major", "explicit_strides")
+    memory = rng.standard_normal(math.prod(shape))
+    return np.ndarray(shape, np.float64, memory, strides=[8 * stride for stride in strides])
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("pattern", _patterns())
+def test_permutations_of_axes(pattern: dict[str, Any]) -> None:
+    _file("permutation_patterns")
+    count = math.prod(pattern["shape"])
+    _needs_memory(8 * 8 * count)
+    rng = np.random.default_rng(17)
+    source, perm = _source(pattern, rng), pattern["perm"]
+    labels = string.ascii_letters[: source.ndim]
+    subscripts = f"{labels}->{''.join(labels[axis] for axis in perm)}"
+    cotangent = rng.standard_normal([pattern["shape"][axis] for axis in perm])
+    with bh.connect("embedded") as connection, bh.Tape(connection) as tape:
+        leaf = tape.leaf(source)
+        result = bh.einsum(subscripts, leaf)
+        gradients = tape.pullback(result, cotangent=cotangent)
+        assert np.array_equal(result.numpy(), source.transpose(perm))
+        assert np.array_equal(gradients[leaf], cotangent.transpose(np.argsort(perm)))
 
 
 @pytest.mark.corpus

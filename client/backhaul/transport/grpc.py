@@ -14,7 +14,8 @@ from backhaul.transport import Reply, Transport
 from backhaul.transport.statuses import error_of, message_too_large
 from backhaul.unusable import connection_closed
 from backhaul_proto import codec, tensors
-from backhaul_proto.messages import SERVICE, SESSION_METADATA
+from backhaul_proto.errors import BackhaulError
+from backhaul_proto.messages import SERVICE, SESSION_METADATA, Limits
 
 Array = np.ndarray[Any, Any]
 Stub = Callable[..., bytes]
@@ -85,7 +86,7 @@ class GrpcTransport(Transport):
         except grpc.RpcError as failed:
             if self._closed:
                 raise connection_closed(self.target) from None
-            raise error_of(failed, self.target, timeout, len(data)) from None
+            raise self._error(failed, timeout, len(data)) from None
         except ValueError:
             if not self._closed:
                 raise
@@ -102,6 +103,14 @@ class GrpcTransport(Transport):
             made: Any = self._channel.unary_unary(f"/{SERVICE}/{method}", None, None)
             stub = self._stubs[method] = made
         return stub
+
+    def _error(self, failed: grpc.RpcError, timeout: float | None, size: int) -> BackhaulError:
+        # Raised from the caller's frame: an exception that its own frame refers to would keep tensors alive.
+        error = error_of(failed, self.target, timeout, size)
+        if error.details.get("too_large") == "request" and self.limits is None:
+            # From now on it is refused here, before it is sent.
+            self.limits = Limits(int(error.details["limit"]))
+        return error
 
     def _check_size(self, size: int) -> None:
         # Until the server has told its limit it is the server that refuses.

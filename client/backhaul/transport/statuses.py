@@ -47,6 +47,7 @@ def message_too_large(target: Target, size: int, limit: int) -> BackhaulError:
         "so that less is sent at once; split the largest arrays; or start the server with a larger "
         "limit (backhaul serve --max-message-bytes).",
         target=target,
+        too_large="request",
         actual=size,
         limit=limit,
     )
@@ -60,6 +61,7 @@ def answer_too_large(target: Target, size: int, limit: int) -> BackhaulError:
         "(wrt=[...], fewer directions), or start the server with a larger limit "
         "(backhaul serve --max-message-bytes).",
         target=target,
+        too_large="answer",
         actual=size,
         limit=limit,
     )
