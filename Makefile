@@ -12,6 +12,7 @@ COMPAT_PYTHON ?= $(PYTHON)
 BIN := $(VENV)/bin
 PROTO_VENV := .proto-venv
 LOCK_VENV := .lock-venv
+BENCH_VENV := .bench-venv
 COMPAT := .compat
 LOCK := requirements-dev.lock
 BASELINE := proto/baseline/backhaul_v1.binpb
@@ -25,6 +26,10 @@ OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.
 	opt_einsum==3.4.0 "typer==0.16.*" "rich==13.*" "pydantic-settings==2.3.*" \
 	"python-json-logger==3.1.*"
 
+# What `make bench-einsum` compares with. torch's build for CPUs does; where your index has it under
+# another version, or to pin: make bench-einsum BENCH_PEERS='jax==0.9.0 torch==2.9.0+cpu'
+BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
+
 # Twice quiet: errors only.
 PIP := -m pip --disable-pip-version-check -qq
 # $(call or_mend,COMMAND): what to say when the command before it fails.
@@ -35,7 +40,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test test-gpu lint format types imports docs bench ops ops-check \
+.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-einsum ops ops-check \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -77,6 +82,12 @@ $(LOCK_VENV)/.stamp:
 	@$(LOCK_VENV)/bin/python $(PIP) install uv
 	@touch $@
 
+$(BENCH_VENV)/.stamp: pyproject.toml Makefile
+	@echo "making $(BENCH_VENV)"
+	@$(PYTHON) -m venv --clear $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python $(PIP) install -e '.[server]' $(BENCH_PEERS)
+	@touch $@
+
 setup: $(VENV)/.stamp-dev ## the development environment (other targets make it as they need it)
 
 # ---------------------------------------------------------------- run it
@@ -93,6 +104,11 @@ test-gpu: $(VENV)/.stamp-dev ## the tests that need an accelerator
 
 bench: $(VENV)/.stamp-server ## the benchmarks (BENCH_ARGS)
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+# BLAS as it tunes itself: the two variables are for machines where that goes wrong.
+bench-einsum: $(BENCH_VENV)/.stamp ## tensor networks against opt_einsum, JAX and torch (BENCH_ARGS=--quick)
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+		$(BENCH_VENV)/bin/python benchmarks/einsum/run.py $(BENCH_ARGS)
 
 # ---------------------------------------------------------------- checks
 lint: $(VENV)/.stamp-dev ## format and lint, checked
@@ -179,6 +195,6 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(COMPAT) build dist .mypy_cache .pytest_cache \
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

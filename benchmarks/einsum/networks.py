@@ -33,6 +33,7 @@ class Instance:
     Attributes:
         file: where it stands.
         network: its expression, shapes and path.
+        log_summed: logarithm of the number of terms of the sum; the number itself may be no float.
         multiply_adds: of the value.
         touched: elements read and written by all steps.
         intermediates: elements of all steps' results.
@@ -40,6 +41,7 @@ class Instance:
 
     file: Path
     network: Network
+    log_summed: float
     multiply_adds: int
     touched: int
     intermediates: int
@@ -59,9 +61,13 @@ class Instance:
         return int(_KEPT[question] * self.intermediates * _ITEM) + _ROOM
 
     def data(self) -> tuple[list[Array], list[Array]]:
-        """Operands and tangents, the same in each process."""
+        """Operands, scaled so that the result is of the order of one, and tangents.
+
+        They are the same in each process.
+        """
         rng = np.random.default_rng(SEED)
-        operands = self.network.operands(rng)
+        scale = math.exp(-0.5 * self.log_summed / len(self.network.shapes))
+        operands = [scale * rng.standard_normal(shape) for shape in self.network.shapes]
         return operands, [np.asarray(rng.standard_normal(x.shape)) for x in operands]
 
 
@@ -105,7 +111,8 @@ def read(file: Path) -> Instance:
         multiply_adds += elements(every)
         touched += sum(map(elements, operands)) + elements(result)
         intermediates += elements(result)
-    return Instance(file, network, multiply_adds, touched, intermediates)
+    log_summed = sum(math.log(size) for label, size in sizes.items() if label not in output)
+    return Instance(file, network, log_summed, multiply_adds, touched, intermediates)
 
 
 def _one_step(terms: Sequence[frozenset[str]]) -> list[tuple[int, ...]]:

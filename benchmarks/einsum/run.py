@@ -275,6 +275,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="networks whose name has this in it")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one cell")
     parser.add_argument("--budget", type=float, default=8, help="seconds of rounds for a network")
+    parser.add_argument(
+        "--total", type=float, default=480, help="seconds after which no further network is begun"
+    )
     parser.add_argument("--cores", type=int, help="cores for each library; all by default")
     options = parser.parse_args()
     console, most = Console(width=170, markup=False, highlight=False), _ROUNDS[options.quick - 1]
@@ -287,9 +290,14 @@ def main() -> None:
         )
         return
     workers, rows = Workers(options.limit, options.cores), []
+    begun = time.perf_counter()
     try:
         for instance in find(folder):
             if options.only in instance.file.name and (instance.is_small or not options.quick):
+                if time.perf_counter() - begun > options.total:
+                    reason = f"after {options.total:.0f} s"
+                    rows.append(Row(instance, skipped=dict.fromkeys(CELLS, reason)))
+                    continue
                 started = time.perf_counter()
                 rows.append(measure(instance, workers, options.budget, most))
                 taken = time.perf_counter() - started

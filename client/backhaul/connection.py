@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from backhaul.known_blocks import KnownBlocks
 from backhaul.server_ops import OpInfo
@@ -75,7 +75,7 @@ def connect(
     return Connection(parsed, token=token, tls=roots, timeout=_seconds(timeout))
 
 
-def _seconds(timeout: float | None) -> float | None:
+def _seconds(timeout: Any) -> float | None:
     """The timeout; None for one that nobody will see the end of, which gRPC cannot count."""
     if timeout is None:
         return None

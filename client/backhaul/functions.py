@@ -124,8 +124,11 @@ def apply(name: str, /, *operands: Any, **attributes: Any) -> Any:
         >>> bh.apply("sum", bh.Tape().leaf([[1.0, 2.0]]), axis=1).shape
         (1,)
     """
-    if not isinstance(name, str) or not name.isprintable():  # what cannot be encoded is neither
-        raise make_error("UNKNOWN_OP", f"There is no op {ascii(name):.100}: no op has such a name.")
+    given: Any = name
+    if not isinstance(given, str) or not given.isprintable():  # nor is what cannot be encoded
+        raise make_error(
+            "UNKNOWN_OP", f"There is no op {given!a:.100}: a name is a printable string."
+        )
     entry = CATALOG.get(name)
     if entry is None or entry.private:
         return record_foreign(name, operands, attributes)

