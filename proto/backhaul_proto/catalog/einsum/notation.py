@@ -19,6 +19,9 @@ ELLIPSIS: Final = -1
 """Stands for ``...`` in a term."""
 
 
+_SHOWN: Final = 60  # labels of a term in a message
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """An einsum expression as written: nothing is known of the operands yet.
@@ -49,12 +52,14 @@ class Expression:
         return self.written(self.terms[operand])
 
     def written(self, labels: Sequence[int]) -> str:
-        """A term as the user wrote it."""
+        """A term as the user wrote it; of a long one the beginning."""
+        shown = labels[:_SHOWN]
+        more = " and so on" if len(labels) > _SHOWN else ""
         if self.lettered:
-            return repr("".join("..." if each == ELLIPSIS else chr(each) for each in labels))
-        return str([Ellipsis if each == ELLIPSIS else each for each in labels]).replace(
-            "Ellipsis", "..."
-        )
+            text = repr("".join("..." if each == ELLIPSIS else chr(each) for each in shown))
+        else:
+            text = str([Ellipsis if each == ELLIPSIS else each for each in shown])
+        return text.replace("Ellipsis", "...") + more
 
 
 def parse(subscripts: str) -> Expression:
