@@ -147,10 +147,19 @@ def questions(tape: bh.Tape, x: bh.TrackedTensor) -> None:
         tape.pullback(bh.sum(x * x))
 
 
+@pytest.fixture(params=["embedded", "grpc"])
+def own_connection(request: pytest.FixtureRequest) -> Iterator[bh.Connection]:
+    """A connection of the test's own: no other test should meet what signals do to it."""
+    target = request.getfixturevalue("target") if request.param == "grpc" else "embedded"
+    with bh.connect(target, timeout=60) as made:
+        yield made
+
+
 @pytest.mark.parametrize("work", [steps, leaves, questions])
 def test_signals_leave_nothing_locked_and_nothing_wrong(
-    connection: bh.Connection, work: Callable[[bh.Tape, bh.TrackedTensor], None]
+    own_connection: bh.Connection, work: Callable[[bh.Tape, bh.TrackedTensor], None]
 ) -> None:
+    connection = own_connection
     seed = random.Random(2024)
     for turn in range(25):
         tape = bh.Tape(connection)

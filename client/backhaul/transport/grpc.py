@@ -38,8 +38,27 @@ _OPTIONS: Final = (
 )
 
 
+class _Wire:
+    """A channel, and its calls by name."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.channel = channel
+        self._stubs: dict[str, Stub] = {}
+
+    def stub(self, method: str) -> Stub:
+        """The call of this name."""
+        stub = self._stubs.get(method)
+        if stub is None:
+            made: Any = self.channel.unary_unary(f"/{SERVICE}/{method}", None, None)
+            stub = self._stubs[method] = made
+        return stub
+
+
 class GrpcTransport(Transport):
-    """One channel.
+    """One channel; a new one after a call was interrupted.
+
+    An exception that a signal raises (Ctrl-C) inside gRPC's Python code can leave a lock of the channel
+    held, and whoever used it next would wait for ever.
 
     Args:
         target: where to; not an embedded one.
@@ -54,16 +73,19 @@ class GrpcTransport(Transport):
         self._metadata: Metadata = ()
         if token is not None:
             self._metadata = (("authorization", f"Bearer {token}"),)
+        self._address = target.address
         # Proxies of the environment are for other machines.
-        options = (*_OPTIONS, ("grpc.enable_http_proxy", int(not target.local)))
+        self._options = (*_OPTIONS, ("grpc.enable_http_proxy", int(not target.local)))
+        self._credentials: grpc.ChannelCredentials | None = None
         if target.kind == "tls":
             roots = None if tls is None else tls.read_bytes()
-            self._channel = grpc.secure_channel(
-                target.address, grpc.ssl_channel_credentials(roots), options=options
-            )
-        else:
-            self._channel = grpc.insecure_channel(target.address, options=options)
-        self._stubs: dict[str, Stub] = {}
+            self._credentials = grpc.ssl_channel_credentials(roots)
+        self._wire = self._dial()
+
+    def _dial(self) -> _Wire:
+        if self._credentials is None:
+            return _Wire(grpc.insecure_channel(self._address, options=self._options))
+        return _Wire(grpc.secure_channel(self._address, self._credentials, options=self._options))
 
     def _call(
         self,
@@ -82,7 +104,7 @@ class GrpcTransport(Transport):
         try:
             # A blocking call is half as slow again through a future, and interrupted just as well: what
             # interrupts it (Ctrl-C) lets go of the call, which cancels it on the server too.
-            response = self._stub(method)(data, timeout=timeout, metadata=metadata)
+            response = self._wire.stub(method)(data, timeout=timeout, metadata=metadata)
         except grpc.RpcError as failed:
             if self._closed:
                 raise connection_closed(self.target) from None
@@ -91,18 +113,15 @@ class GrpcTransport(Transport):
             if not self._closed:
                 raise
             raise connection_closed(self.target) from None  # gRPC's for a closed channel
+        except BaseException:
+            # Not closed: calls of other threads may be on it. It goes with the last of them.
+            self._wire = self._dial()
+            raise
         message = codec.parse(reply, response)
         return message, tensors.read_all(getattr(message, "tensors", ()))
 
     def _close(self) -> None:
-        self._channel.close()
-
-    def _stub(self, method: str) -> Stub:
-        stub = self._stubs.get(method)
-        if stub is None:
-            made: Any = self._channel.unary_unary(f"/{SERVICE}/{method}", None, None)
-            stub = self._stubs[method] = made
-        return stub
+        self._wire.channel.close()
 
     def _error(self, failed: grpc.RpcError, timeout: float | None, size: int) -> BackhaulError:
         # Raised from the caller's frame: an exception that its own frame refers to would keep tensors alive.
