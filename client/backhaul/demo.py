@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -45,9 +46,10 @@ class Network:
         inputs, _, output = self.subscripts.partition("->")
         for term, shape in zip(inputs.split(","), self.shapes, strict=True):
             sizes.update(zip(term, shape, strict=True))
-        summed = float(np.prod([float(n) for label, n in sizes.items() if label not in output]))
-        scale = summed ** (-0.5 / len(self.shapes))
-        return [scale * rng.standard_normal(shape) for shape in self.shapes]
+        # By logarithms: hundreds of labels have more terms together than a float can tell.
+        summed = sum(math.log(n) for label, n in sizes.items() if label not in output and n)
+        scale = math.exp(-0.5 * summed / len(self.shapes))
+        return [np.asarray(scale * rng.standard_normal(shape)) for shape in self.shapes]
 
 
 @dataclass(frozen=True, slots=True)
