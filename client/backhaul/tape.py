@@ -321,7 +321,7 @@ class Tape:
             if value.nbytes > SMALL:
                 return value
             tensor._value = value
-        return tensor._value.copy()  # type: ignore[no-any-return]
+        return tensor._value.copy()  # type: ignore[no-any-return]  # an array
 
     def _leaf(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> TrackedTensor:
         tensor = TrackedTensor(self, self._core.source(call, arrays, type_), type_)

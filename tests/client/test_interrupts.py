@@ -89,7 +89,7 @@ def test_an_interrupt_at_any_instruction_leaves_the_tape_right(
             if sent_before:
                 assert float(x * 1.0) == 3.0
             y = x * z
-            hit = interrupted(lambda: ACTIONS[kind](tape, other), n)  # noqa: B023
+            hit = interrupted(lambda: ACTIONS[kind](tape, other), n)  # noqa: B023  # called at once
             lock = tape._recorder.lock
             if (
                 lock.locked()

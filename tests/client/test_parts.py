@@ -138,7 +138,7 @@ def small_limits(transport: FlakyTransport, limit: int) -> None:
             raise message_too_large(transport.target, size, limit)
         return call(method, header, tensors, *rest)
 
-    transport._call = checked  # type: ignore[method-assign,assignment]
+    transport._call = checked  # type: ignore[method-assign,assignment]  # a fault is put in
 
 
 def test_what_is_too_large_together_goes_in_parts() -> None:

@@ -61,7 +61,7 @@ def test_lists_with_tensors_in_them_become_no_leaf(tape: bh.Tape) -> None:
     for call in (tape.leaf, tape.constant):
         for given in ([x, x], [[1.0], (x,)]):
             with pytest.raises(bh.InvalidArgument, match=r"bh\.stack"):
-                call(given)  # type: ignore[arg-type]
+                call(given)  # type: ignore[arg-type]  # wrong on purpose
         with pytest.raises(bh.InvalidArgument):
             call(endless)
 
@@ -93,17 +93,17 @@ def test_tensors_are_equal_to_themselves_and_compared_with_no_value(tape: bh.Tap
 
 
 WRONG: dict[str, Callable[[bh.Tape, bh.TrackedTensor], Any]] = {
-    "release": lambda tape, x: tape.release(x._id),  # type: ignore[arg-type]
-    "tape": lambda tape, x: bh.Tape("host:1"),  # type: ignore[arg-type]
-    "sizes": lambda tape, x: bh.einsum("->k", x, sizes="k2"),  # type: ignore[arg-type]
-    "wrt": lambda tape, x: tape.pullback(x, wrt=5.0),  # type: ignore[call-overload]
-    "tangents": lambda tape, x: tape.hvp(x, tangents=1),  # type: ignore[call-overload]
-    "tangents tensor": lambda tape, x: tape.hvp(x, tangents=x),  # type: ignore[call-overload]
-    "grads": lambda tape, x: tape.pullback(x)["a"],  # type: ignore[index]
-    "grads.get": lambda tape, x: tape.pullback(x).get("a"),  # type: ignore[arg-type]
-    "timeout": lambda tape, x: bh.connect(timeout="5"),  # type: ignore[arg-type]
+    "release": lambda tape, x: tape.release(x._id),  # type: ignore[arg-type]  # wrong on purpose
+    "tape": lambda tape, x: bh.Tape("host:1"),  # type: ignore[arg-type]  # wrong on purpose
+    "sizes": lambda tape, x: bh.einsum("->k", x, sizes="k2"),  # type: ignore[arg-type]  # wrong on purpose
+    "wrt": lambda tape, x: tape.pullback(x, wrt=5.0),  # type: ignore[call-overload]  # wrong on purpose
+    "tangents": lambda tape, x: tape.hvp(x, tangents=1),  # type: ignore[call-overload]  # wrong on purpose
+    "tangents tensor": lambda tape, x: tape.hvp(x, tangents=x),  # type: ignore[call-overload]  # wrong on purpose
+    "grads": lambda tape, x: tape.pullback(x)["a"],  # type: ignore[index]  # wrong on purpose
+    "grads.get": lambda tape, x: tape.pullback(x).get("a"),  # type: ignore[arg-type]  # wrong on purpose
+    "timeout": lambda tape, x: bh.connect(timeout="5"),  # type: ignore[arg-type]  # wrong on purpose
     "apply": lambda tape, x: bh.apply("\ud800", x),
-    "apply a number": lambda tape, x: bh.apply(5, x),  # type: ignore[arg-type]
+    "apply a number": lambda tape, x: bh.apply(5, x),  # type: ignore[arg-type]  # wrong on purpose
 }
 
 

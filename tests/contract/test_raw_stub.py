@@ -267,11 +267,11 @@ def test_unknown_ops_attributes_and_dtypes(stub: Any, session: Any) -> None:
 def test_malformed_and_empty_requests(channel: grpc.Channel, stub: Any, session: Any) -> None:
     for method in ("Execute", "Leaf", "GetServerInfo", "Pullback"):
         raw: Any = channel.unary_unary(f"/backhaul.v1.BackhaulService/{method}")
-        found = refusal(lambda raw=raw: raw(b"\xff\xff\xff\x07garbage"))  # type: ignore[misc]
+        found = refusal(lambda raw=raw: raw(b"\xff\xff\xff\x07garbage"))  # type: ignore[misc]  # called at once
         assert found[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
     for method in ("Execute", "Leaf", "Pullback", "Hvp", "Einsum", "GetSession", "CloseSession"):
         raw = channel.unary_unary(f"/backhaul.v1.BackhaulService/{method}")
-        assert refusal(lambda raw=raw: raw(b""))[1] == "MALFORMED_REQUEST"  # type: ignore[misc]
+        assert refusal(lambda raw=raw: raw(b""))[1] == "MALFORMED_REQUEST"  # type: ignore[misc]  # called at once
     short = tensor_pb2.Tensor(dtype=tensor_pb2.DATA_TYPE_FLOAT64, shape=[3], data=b"1234")
     leaf_request = service_pb2.LeafRequest(session=session, value=short)
     assert refusal(lambda: stub.Leaf(leaf_request))[1] == "MALFORMED_REQUEST"
@@ -347,7 +347,7 @@ def test_only_the_first_request_opens_a_session(stub: Any) -> None:
     execute(stub, doubling(1, session))
     stub.CloseSession(service_pb2.CloseSessionRequest(session=service_pb2.SessionRef(id=session)))
     for late in (1, 2):
-        assert refusal(lambda: execute(stub, doubling(late, session)))[1] == "SESSION_CLOSED"  # noqa: B023
+        assert refusal(lambda: execute(stub, doubling(late, session)))[1] == "SESSION_CLOSED"  # noqa: B023  # called at once
 
 
 def test_a_refused_request_changes_nothing(stub: Any) -> None:

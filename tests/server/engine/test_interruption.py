@@ -47,7 +47,7 @@ def test_a_pullback_and_an_hvp_stop_and_leave_the_tape_as_it_was() -> None:
         checkpoint = after(10)
         with engine.interruptible(checkpoint), pytest.raises(Stop):
             ask(loss)
-        assert checkpoint.passed() == 11  # type: ignore[attr-defined]
+        assert checkpoint.passed() == 11  # type: ignore[attr-defined]  # for the test to read
     np.testing.assert_array_equal(tape.pullback(loss)[0][x], before)
 
 
