@@ -159,3 +159,43 @@ class ServerInfo:
     backend: str
     ops_digest: bytes
     limits: Limits = field(default_factory=lambda: Limits(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """One step of a contraction path.
+
+    Attributes:
+        operands: positions in the list of what is left, as in an opt_einsum path.
+        subscripts: the step in einsum notation.
+        multiplications: scalar multiplications that it takes.
+        elements: size of its result.
+        kept: whether the result stays for the gradient; else the reverse computes it again.
+    """
+
+    operands: tuple[int, ...]
+    subscripts: str
+    multiplications: int
+    elements: int
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionCost:
+    """How an einsum would be computed, and what that takes; see ContractPathResponse.
+
+    Attributes:
+        steps: in order.
+        naive_multiplications: of one loop over all labels.
+        largest_intermediate: elements of the largest array that a step makes.
+        value_bytes: peak of memory above the operands while the value is computed, result included.
+        gradient_bytes: the same for value, then gradients of all operands that require one.
+        hvp_bytes: the same for gradients and H·v with a tangent for each.
+    """
+
+    steps: tuple[Contraction, ...]
+    naive_multiplications: int
+    largest_intermediate: int
+    value_bytes: int
+    gradient_bytes: int
+    hvp_bytes: int

@@ -18,6 +18,7 @@ from backhaul_server.engine import ops
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
 from backhaul_server.engine.dual import DualFunctions
 from backhaul_server.engine.functions import Functions
+from backhaul_server.engine.memory import Need
 from backhaul_server.engine.rules import RULES, Array
 
 assert ops.__all__  # importing the package is what fills RULES
@@ -39,6 +40,7 @@ class PreparedCall:
         differentiable: for each result, whether it requires a gradient when an operand does.
         flows: whether any result does.
         several: whether forward gives a tuple of results.
+        need: the memory that it takes.
     """
 
     name: str
@@ -52,6 +54,7 @@ class PreparedCall:
     differentiable: tuple[bool, ...]
     flows: bool
     several: bool
+    need: Need
 
 
 def _binder(keywords: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -104,6 +107,7 @@ class Engine:
             tuple(entry.differentiable and each.inexact for each in results),
             entry.differentiable and any(each.inexact for each in results),
             entry.several,
+            found.need(avals, results, **keywords),
         )
 
     @contextmanager

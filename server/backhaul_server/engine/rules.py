@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import CATALOG
+from backhaul_server.engine.memory import Need, elementwise_need
 
 Array = Any
 Namespace = Any
@@ -62,6 +63,10 @@ class Rule:
         The default is this rule with the attributes. Another rule may be simpler for these operands.
         """
         return self, dict(attributes)
+
+    def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
+        """The memory that a call with these keywords takes. The default suits simple rules."""
+        return elementwise_need(operands, results)
 
     def cotangents(
         self,

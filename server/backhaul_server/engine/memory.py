@@ -1,0 +1,33 @@
+"""How much memory a call takes, known from its operands' shapes before it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backhaul_proto.catalog.avals import Aval
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes that a call takes, its operands apart.
+
+    Attributes:
+        value: at the peak while the value is computed: results, and all that stands beside them.
+        kept: what stays for the derivatives afterwards, beside operands and results.
+        gradient: at the peak while operands' cotangents are computed, these included; not the result's
+            own cotangent, nor what was kept.
+        hvp: the same on duals, the tangents of results and of what is kept included.
+    """
+
+    value: int
+    kept: int
+    gradient: int
+    hvp: int
+
+
+def elementwise_need(operands: Sequence[Aval], results: Sequence[Aval]) -> Need:
+    """What a rule takes that makes a few arrays of its operands' and results' size on the way."""
+    given = sum(each.nbytes for each in operands)
+    made = sum(each.nbytes for each in results)
+    return Need(value=made, kept=0, gradient=given + made, hvp=2 * (given + made) + made)
