@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from backhaul_proto.catalog.avals import FLOAT64, Aval, aval
 from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
@@ -69,7 +71,7 @@ def generated() -> Iterable[tuple[Path, str]]:
         module("Linear algebra, named as in the array API: ``bh.linalg.cholesky``.", linear),
     )
     init = CLIENT / "__init__.py"
-    yield init, exports(init.read_text(encoding="utf-8"), [op.name for op in plain])
+    yield init, exports(init.read_text(encoding="utf-8"), names(plain))
     yield ROOT / "docs" / "ops.md", page(public)
 
 
@@ -95,10 +97,11 @@ def module(title: str, ops: Sequence[Op]) -> str:
         "    from backhaul.recording import Operand",
         "    from backhaul.tensor import TrackedTensor",
         "",
-        f"__all__ = {sorted(short_name(op) for op in ops)!r}",
+        f"__all__ = {names(ops)!r}",
         "",
         "\n".join(f"{constant(op)}: Final = get({op.name!r})" for op in ops),
         functions,
+        "\n".join(f"{alias} = {short_name(op)}" for op in ops for alias in op.aliases),
     ]
     return formatted("\n".join(lines))
 
@@ -183,8 +186,7 @@ def example(op: Op) -> str:
     else:
         given, call = names, ", ".join(names)
     leaves = [
-        f">>> {name} = tape.leaf(np.ones({shape!r}))"
-        for name, shape in zip(given, sample.shapes, strict=True)
+        f">>> {name} = {value(sample, i)}" for i, name in enumerate(given[: len(sample.shapes)])
     ]
     attributes = ", ".join(argument(op, name, v) for name, v in sample.attributes.items())
     prefix = "bh.linalg" if op.name.startswith("linalg.") else "bh"
@@ -205,6 +207,13 @@ def example(op: Op) -> str:
     )
 
 
+def value(sample: Sample, position: int) -> str:
+    """An operand of a sample in an example."""
+    if position in sample.constants:
+        return f"np.array({sample.constants[position]!r})"
+    return f"tape.leaf(np.ones({sample.shapes[position]!r}))"
+
+
 def argument(op: Op, name: str, value: object) -> str:
     """An attribute as it is given in a call."""
     spec = next(each for each in op.attributes if each.name == name)
@@ -213,13 +222,21 @@ def argument(op: Op, name: str, value: object) -> str:
 
 def inferred(op: Op, sample: Sample) -> Aval | tuple[Aval, ...]:
     """What the op gives for a sample: a tuple for an op with several results."""
-    avals = tuple(aval(shape, FLOAT64) for shape in sample.shapes)
+    avals = tuple(
+        aval(shape, np.asarray(sample.constants[i]).dtype if i in sample.constants else FLOAT64)
+        for i, shape in enumerate(sample.shapes)
+    )
     return op.infer(avals, **dict(bind(op, sample.attributes)))
 
 
 def short_name(op: Op) -> str:
     """The op's name within its module."""
     return op.name.rpartition(".")[2]
+
+
+def names(ops: Sequence[Op]) -> list[str]:
+    """The names of the ops' functions in their module, aliases included."""
+    return sorted([*map(short_name, ops), *(alias for op in ops for alias in op.aliases)])
 
 
 def constant(op: Op) -> str:
@@ -289,6 +306,8 @@ def page(ops: Sequence[Op]) -> str:
         operands = ", ".join(x.removeprefix("*") if listed else x for x in op.operands)
         attributes = "<br>".join(cell(attribute_text(each)) for each in op.attributes)
         first_line = op.doc.strip().splitlines()[0]
+        if op.aliases:
+            first_line += f" Also: {', '.join(f'`{alias}`' for alias in op.aliases)}."
         lines.append(f"| `bh.{op.name}({operands})` | {attributes} | {cell(first_line)} |")
     return "\n".join(lines) + "\n"
 

@@ -129,14 +129,15 @@ def on_tape(entry: Op, operands: Sequence[Any], attributes: Attributes) -> list[
 
 def _given(entry: Op, operands: Sequence[Any]) -> list[Any]:
     """Tensors as they are, all else as `Content`. Python numbers are weak where the op promotes."""
-    weak_types = _SCALARS if entry.promotes else ()
     given: list[Any] = []
     beside: list[np.dtype] = []
     for position, each in enumerate(operands):
+        promoted = entry.promotes_operand(position)
         if isinstance(each, Handle):
-            beside.append(each._node_type.aval.dtype)
+            if promoted:
+                beside.append(each._node_type.aval.dtype)
             given.append(each)
-        elif type(each) in weak_types:
+        elif promoted and type(each) in _SCALARS:
             given.append(each)
         elif holds_tensor(each):
             raise make_error(
@@ -148,9 +149,10 @@ def _given(entry: Op, operands: Sequence[Any]) -> list[Any]:
             )
         else:
             array = as_array(each, what=f"operand {position} of {entry.name}")
-            beside.append(array.dtype)
+            if promoted:
+                beside.append(array.dtype)
             given.append(content_of(array))
-    return [_scalar(entry, x, tuple(beside)) if type(x) in weak_types else x for x in given]
+    return [_scalar(entry, x, tuple(beside)) if type(x) in _SCALARS else x for x in given]
 
 
 def holds_tensor(given: Any, depth: int = 0) -> bool:

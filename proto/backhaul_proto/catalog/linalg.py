@@ -103,8 +103,8 @@ register(
         promotes=True,
         private=True,
         samples=(
-            Sample(((3, 3), (3, 2)), domain="lower_triangular"),
-            Sample(((2, 3, 3), (2, 3, 2)), {"adjoint": True}, domain="lower_triangular"),
+            Sample(((3, 3), (3, 2)), domain=("lower_triangular", "any")),
+            Sample(((2, 3, 3), (2, 3, 2)), {"adjoint": True}, domain=("lower_triangular", "any")),
         ),
     )
 )

@@ -41,16 +41,40 @@ class Attribute:
     doc: str = ""
 
 
-Domain = Literal["any", "positive", "positive_definite", "lower_triangular", "upper_triangular"]
+Domain = Literal[
+    "any",
+    "positive",
+    "nonzero",
+    "unit",
+    "above_one",
+    "distinct",
+    "hermitian",
+    "positive_definite",
+    "well_conditioned",
+    "lower_triangular",
+    "upper_triangular",
+]
+"""From where a sample's numbers are drawn. ``nonzero`` and ``distinct`` keep away from kinks at 0 and
+at ties; ``unit`` is within (-1, 1); the last five are of matrices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Operand shapes and attributes that the generated tests try, and from where the numbers are drawn."""
+    """Operand shapes and attributes that the generated tests try, and from where the numbers are drawn.
+
+    Attributes:
+        shapes: of the operands.
+        attributes: of the op.
+        domain: one for all operands, or one for each.
+        constants: operands, by position, that are no leaves but these integers or bools.
+        kinds: dtype kinds that the sample is tried in, of those that the op takes.
+    """
 
     shapes: tuple[tuple[int, ...], ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    domain: Domain = "any"
+    domain: Domain | tuple[Domain, ...] = "any"
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    kinds: str = "fc"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,11 +87,16 @@ class Op:
         infer: ``infer(avals, **attributes)`` gives the result's aval, or a tuple of them for an op
             with several results; raises InvalidArgument.
         doc: first line says what; the rest is the body of the Python function's docstring.
-        promotes: operands are brought to one dtype, and Python scalars among them are weak.
+        promotes: operands are brought to one dtype, and Python scalars among them are weak: all
+            operands, or those at these positions.
+        floating: integer and bool operands (of those that are promoted) are computed with as float64.
         kinds: the NumPy dtype kinds that operands may have.
         several: whether it gives a tuple of results, be it of one.
         private: a helper of rules, not callable by users.
         differentiable: whether results of inexact dtype require a gradient when an operand does.
+        aliases: further names of its Python function, NumPy's own where the array API has another.
+        gauge: whether results are defined up to a gauge only (signs, phases, rotations); derivatives
+            of such results have tests of their own.
     """
 
     name: str
@@ -75,17 +104,25 @@ class Op:
     infer: Infer
     doc: str
     attributes: tuple[Attribute, ...] = ()
-    promotes: bool = False
+    promotes: bool | tuple[int, ...] = False
+    floating: bool = False
     kinds: str = "biufc"
     several: bool = False
     private: bool = False
     differentiable: bool = True
+    gauge: bool = False
+    aliases: tuple[str, ...] = ()
     samples: tuple[Sample, ...] = ()
 
     @property
     def variadic(self) -> bool:
         """Whether the op takes any number of operands."""
         return bool(self.operands) and self.operands[-1].startswith("*")
+
+    def promotes_operand(self, position: int) -> bool:
+        """Whether the operand takes part in promotion."""
+        promotes = self.promotes
+        return promotes if isinstance(promotes, bool) else position in promotes
 
 
 CATALOG: Final[dict[str, Op]] = {}

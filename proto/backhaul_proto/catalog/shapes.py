@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backhaul_proto.catalog.avals import Aval, Shape, aval
+import numpy as np
+
+from backhaul_proto.catalog.avals import FLOAT64, Aval, Shape, aval
 from backhaul_proto.catalog.promotion import promote
 from backhaul_proto.errors import make_error
 
@@ -43,6 +45,17 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
 def broadcasting(avals: tuple[Aval, ...]) -> Aval:
     """Infer of an elementwise op: shapes broadcast, dtypes promote."""
     return aval(broadcast_shapes([each.shape for each in avals]), promote(*avals))
+
+
+def floating(dtype: np.dtype) -> np.dtype:
+    """The dtype that an op computes in which has no integer results."""
+    return dtype if dtype.kind in "fc" else FLOAT64
+
+
+def broadcasting_floats(avals: tuple[Aval, ...]) -> Aval:
+    """As `broadcasting`, of an op that has no integer results: integers and bools count as float64."""
+    shape = broadcast_shapes([each.shape for each in avals])
+    return aval(shape, floating(promote(*avals)))
 
 
 def canonical_axis(axis: int, ndim: int, *, name: str = "axis") -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from backhaul_proto.catalog import ops as catalog
-from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.avals import FLOAT64, Aval
 from backhaul_proto.catalog.ops import Attributes, Op
 from backhaul_proto.catalog.promotion import promote
 from backhaul_server.engine import ops
@@ -66,6 +66,26 @@ def _binder(keywords: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Calla
     return bind
 
 
+def _casts(entry: Op, avals: tuple[Aval, ...]) -> tuple[np.dtype | None, ...]:
+    """For each operand the dtype to bring it to first; empty when there is nothing to bring.
+
+    Among inexact dtypes the rules' own arithmetic promotes; integers and bools do not reach it.
+    """
+    taken = [entry.promotes_operand(i) or not entry.promotes for i in range(len(avals))]
+    inside = [each for each, take in zip(avals, taken, strict=True) if take]
+    if not inside or not (entry.promotes or entry.floating):
+        return ()
+    dtype = promote(*inside)
+    if entry.floating and dtype.kind not in "fc":
+        dtype = FLOAT64
+    if dtype.kind not in "fc" or all(each.inexact for each in inside):
+        return ()
+    return tuple(
+        dtype if take and not each.inexact else None
+        for each, take in zip(avals, taken, strict=True)
+    )
+
+
 class Engine:
     """Runs and differentiates ops on one array namespace. Safe to share between threads."""
 
@@ -88,11 +108,7 @@ class Engine:
 
     def _prepare(self, entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> PreparedCall:
         results = catalog.infer(entry, attributes, avals)
-        casts: tuple[np.dtype | None, ...] = ()
-        if entry.promotes:
-            dtype = promote(*avals) if avals else None
-            if dtype is not None and dtype.kind in "fc" and not all(a.inexact for a in avals):
-                casts = tuple(None if a.inexact else dtype for a in avals)
+        casts = _casts(entry, avals)
         found, keywords = RULES[entry.name].prepare(avals, dict(attributes))
         with_keywords = _binder(keywords)
         return PreparedCall(
