@@ -22,8 +22,8 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"einsum"})
-"""Public ops whose function is written by hand (functions.py)."""
+BY_HAND: Final = frozenset({"clip", "einsum"})
+"""Public ops whose function is written by hand (functions.py, selection.py)."""
 
 TYPES: Final = {
     "bool": "bool",

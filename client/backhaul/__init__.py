@@ -42,7 +42,6 @@ from backhaul._ops import (
     broadcast_to,
     cbrt,
     ceil,
-    clip,
     conj,
     conjugate,
     cos,
@@ -136,6 +135,7 @@ from backhaul._ops import (
 from backhaul.connection import Connection, connect
 from backhaul.functions import apply, einsum, ops, tracked_einsum
 from backhaul.gradients import Gradients, HvpResult
+from backhaul.selection import clip
 from backhaul.tape import Tape
 from backhaul.tensor import TrackedTensor
 from backhaul_proto._version import __version__

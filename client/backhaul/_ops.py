@@ -47,7 +47,6 @@ __all__ = [
     "broadcast_to",
     "cbrt",
     "ceil",
-    "clip",
     "conj",
     "conjugate",
     "cos",
@@ -157,7 +156,6 @@ _BITWISE_XOR: Final = get("bitwise_xor")
 _BROADCAST_TO: Final = get("broadcast_to")
 _CBRT: Final = get("cbrt")
 _CEIL: Final = get("ceil")
-_CLIP: Final = get("clip")
 _CONJ: Final = get("conj")
 _COS: Final = get("cos")
 _COSH: Final = get("cosh")
@@ -615,34 +613,6 @@ def ceil(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_CEIL, (x,))
-
-
-def clip(x: Operand, lower: Operand, upper: Operand, /) -> TrackedTensor:
-    """`x` brought within bounds: the lower bound where x is below it, the upper where it is above.
-
-    The bounds belong to the interval: at them the derivative with respect to x is 1. Beyond one,
-    the derivative with respect to that bound is 1. Where the lower is above the upper, the upper is
-    taken.
-
-    Args:
-        x: Tensor, array or number.
-        lower: Tensor, array or number.
-        upper: Tensor, array or number.
-
-    Raises:
-        InvalidArgument: an operand or attribute that cannot be right.
-        MissingNode: an operand is on another tape, or was released.
-
-    Example:
-        >>> import numpy as np, backhaul as bh
-        >>> tape = bh.Tape()
-        >>> x = tape.leaf(np.ones((2, 3)))
-        >>> lower = np.array(-1)
-        >>> upper = np.array(1)
-        >>> bh.clip(x, lower, upper).shape
-        (2, 3)
-    """
-    return record(_CLIP, (x, lower, upper))
 
 
 def conj(x: Operand, /) -> TrackedTensor:

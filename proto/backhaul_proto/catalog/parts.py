@@ -19,5 +19,6 @@ unary(
     "The angle of each element from the positive real axis, in radians: 0 or pi for a real one.\n\n"
     "The derivative is 0 for real elements, and at 0.",
     infer=_angle,
+    floating=True,
     domain="nonzero",
 )
