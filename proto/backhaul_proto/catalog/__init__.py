@@ -3,6 +3,6 @@
 `ops.CATALOG` is filled by importing this package; a family of ops is a module of it.
 """
 
-from backhaul_proto.catalog import einsum, elementwise, linalg, manipulation, reductions
+from backhaul_proto.catalog import einsum, elementwise, linalg, manipulation, products, reductions
 
-__all__ = ["einsum", "elementwise", "linalg", "manipulation", "reductions"]
+__all__ = ["einsum", "elementwise", "linalg", "manipulation", "products", "reductions"]

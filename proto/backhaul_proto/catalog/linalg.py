@@ -65,6 +65,7 @@ register(
         "The matrix product of the last two axes, other axes broadcasting.\n\n"
         "A vector is a row on the left and a column on the right.",
         promotes=True,
+        aliases=("linalg.matmul",),
         samples=(
             Sample(((2, 3), (3, 4))),
             Sample(((3,), (3, 2))),

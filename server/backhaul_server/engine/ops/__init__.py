@@ -1,5 +1,12 @@
 """The rules of all ops, one file a family. `rules.RULES` is filled by importing this package."""
 
-from backhaul_server.engine.ops import einsum, elementwise, linalg, manipulation, reductions
+from backhaul_server.engine.ops import (
+    einsum,
+    elementwise,
+    linalg,
+    manipulation,
+    products,
+    reductions,
+)
 
-__all__ = ["einsum", "elementwise", "linalg", "manipulation", "reductions"]
+__all__ = ["einsum", "elementwise", "linalg", "manipulation", "products", "reductions"]
