@@ -3,6 +3,26 @@
 `ops.CATALOG` is filled by importing this package; a family of ops is a module of it.
 """
 
-from backhaul_proto.catalog import einsum, elementwise, linalg, manipulation, products, reductions
+from backhaul_proto.catalog import (
+    determinants,
+    einsum,
+    elementwise,
+    linalg,
+    manipulation,
+    matrix_functions,
+    products,
+    reductions,
+    solving,
+)
 
-__all__ = ["einsum", "elementwise", "linalg", "manipulation", "products", "reductions"]
+__all__ = [
+    "determinants",
+    "einsum",
+    "elementwise",
+    "linalg",
+    "manipulation",
+    "matrix_functions",
+    "products",
+    "reductions",
+    "solving",
+]
