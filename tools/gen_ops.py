@@ -23,8 +23,15 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"einsum"})
-"""Public ops whose function is written by hand (functions.py)."""
+BY_HAND: Final = frozenset({"einsum", "linalg.solve_triangular"})
+"""Public ops whose function is written by hand (functions.py, triangular.py)."""
+LINALG_BY_HAND: Final = MappingProxyType(
+    {
+        "cho_solve": "backhaul.triangular.cho_solve",
+        "solve_triangular": "backhaul.triangular.solve_triangular",
+    }
+)
+"""Functions of the module linalg that are written by hand, with where they are."""
 
 TYPES: Final = {
     "bool": "bool",
@@ -68,7 +75,7 @@ def generated() -> Iterable[tuple[Path, str]]:
     plain = [op for op in written if "." not in op.name]
     linear = [op for op in written if op.name.startswith("linalg.")]
     shared = {
-        alias.removeprefix("linalg."): op.name
+        alias.removeprefix("linalg."): f"backhaul._ops.{op.name}"
         for op in plain
         for alias in op.aliases
         if alias.startswith("linalg.")
@@ -77,7 +84,9 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield (
         CLIENT / "linalg.py",
         module(
-            "Linear algebra, named as in the array API: ``bh.linalg.cholesky``.", linear, shared
+            "Linear algebra, named as in the array API: ``bh.linalg.cholesky``.",
+            linear,
+            {**shared, **LINALG_BY_HAND},
         ),
     )
     init = CLIENT / "__init__.py"
@@ -88,8 +97,8 @@ def generated() -> Iterable[tuple[Path, str]]:
 # ---------------------------------------------------------------- functions
 
 
-def module(title: str, ops: Sequence[Op], shared: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A module with a function for each op; ``shared`` maps further names to functions of _ops."""
+def module(title: str, ops: Sequence[Op], further: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A module with a function for each op; ``further`` maps more names to functions of other modules."""
     functions = "\n\n".join(function(op) for op in ops)
     types = {TYPES[each.kind] for op in ops for each in op.attributes}
     sequences = any("Sequence" in each for each in types) or any(op.variadic for op in ops)
@@ -100,7 +109,7 @@ def module(title: str, ops: Sequence[Op], shared: Mapping[str, str] = MappingPro
         "from __future__ import annotations",
         "from typing import TYPE_CHECKING, Final",
         f"from backhaul.recording import {recorders}",
-        *(f"from backhaul._ops import {op} as {name}" for name, op in shared.items()),
+        *(imported(name, origin) for name, origin in further.items()),
         "from backhaul_proto.catalog.ops import get",
         "if TYPE_CHECKING:",
         "    from collections.abc import Sequence" if sequences else "",
@@ -108,13 +117,19 @@ def module(title: str, ops: Sequence[Op], shared: Mapping[str, str] = MappingPro
         "    from backhaul.recording import Operand",
         "    from backhaul.tensor import TrackedTensor",
         "",
-        f"__all__ = {sorted([*names(ops), *shared])!r}",
+        f"__all__ = {sorted([*names(ops), *further])!r}",
         "",
         "\n".join(f"{constant(op)}: Final = get({op.name!r})" for op in ops),
         functions,
         "\n".join(f"{alias} = {short_name(op)}" for op in ops for alias in aliases(op)),
     ]
     return formatted("\n".join(lines))
+
+
+def imported(name: str, origin: str) -> str:
+    """The import of a function under this name."""
+    home, _, function = origin.rpartition(".")
+    return f"from {home} import {function} as {name}"
 
 
 def function(op: Op) -> str:

@@ -12,6 +12,8 @@ from backhaul._ops import matmul as matmul
 from backhaul._ops import tensordot as tensordot
 from backhaul._ops import vecdot as vecdot
 from backhaul.recording import record, record_several
+from backhaul.triangular import cho_solve as cho_solve
+from backhaul.triangular import solve_triangular as solve_triangular
 from backhaul_proto.catalog.ops import get
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from backhaul.tensor import TrackedTensor
 
 __all__ = [
+    "cho_solve",
     "cholesky",
     "cross",
     "det",
@@ -50,7 +53,6 @@ _OUTER: Final = get("linalg.outer")
 _PINV: Final = get("linalg.pinv")
 _SLOGDET: Final = get("linalg.slogdet")
 _SOLVE: Final = get("linalg.solve")
-_SOLVE_TRIANGULAR: Final = get("linalg.solve_triangular")
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> TrackedTensor:
@@ -331,36 +333,3 @@ def solve(a: Operand, b: Operand, /) -> TrackedTensor:
         (3, 2)
     """
     return record(_SOLVE, (a, b))
-
-
-def solve_triangular(
-    a: Operand, b: Operand, /, trans: str = "N", lower: bool = False, unit_diagonal: bool = False
-) -> TrackedTensor:
-    """X with a x = b, for triangular matrices a, of which the other triangle is not read.
-
-    b is a vector when it has one axis, and matrices otherwise; other axes broadcast. The gradient
-    of a is zero where a is not read. Derivative: Giles (2008), An extended collection of matrix
-    derivative results, 2.3.1.
-
-    Args:
-        a: Tensor, array or number.
-        b: Tensor, array or number.
-        trans: 'N' for a x = b, 'T' for a^T x = b, 'C' for a^H x = b.
-        lower: Whether a is lower triangular.
-        unit_diagonal: Whether the diagonal is taken to be ones, and not read.
-
-    Raises:
-        InvalidArgument: an operand or attribute that cannot be right.
-        MissingNode: an operand is on another tape, or was released.
-        LinearAlgebraError: SINGULAR_MATRIX for finite operands of which the result would not be
-            finite, once it is asked for.
-
-    Example:
-        >>> import numpy as np, backhaul as bh
-        >>> tape = bh.Tape()
-        >>> a = tape.leaf(np.ones((3, 3)))
-        >>> b = tape.leaf(np.ones((3, 2)))
-        >>> bh.linalg.solve_triangular(a, b, True).shape
-        (3, 2)
-    """
-    return record(_SOLVE_TRIANGULAR, (a, b), trans, lower, unit_diagonal)
