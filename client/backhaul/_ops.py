@@ -51,10 +51,12 @@ __all__ = [
     "conjugate",
     "cos",
     "cosh",
+    "cross",
     "deg2rad",
     "degrees",
     "digamma",
     "divide",
+    "dot",
     "equal",
     "erf",
     "erfc",
@@ -73,10 +75,12 @@ __all__ = [
     "greater_equal",
     "hypot",
     "imag",
+    "inner",
     "invert",
     "isfinite",
     "isinf",
     "isnan",
+    "kron",
     "less",
     "less_equal",
     "lgamma",
@@ -94,12 +98,14 @@ __all__ = [
     "logical_xor",
     "matmul",
     "matrix_transpose",
+    "matvec",
     "maximum",
     "minimum",
     "mod",
     "multiply",
     "negative",
     "not_equal",
+    "outer",
     "positive",
     "pow",
     "power",
@@ -129,10 +135,14 @@ __all__ = [
     "swish",
     "tan",
     "tanh",
+    "tensordot",
     "tril",
     "true_divide",
     "trunc",
     "unstack",
+    "vdot",
+    "vecdot",
+    "vecmat",
     "where",
     "xlog1py",
     "xlogy",
@@ -159,9 +169,11 @@ _CEIL: Final = get("ceil")
 _CONJ: Final = get("conj")
 _COS: Final = get("cos")
 _COSH: Final = get("cosh")
+_CROSS: Final = get("cross")
 _DEG2RAD: Final = get("deg2rad")
 _DIGAMMA: Final = get("digamma")
 _DIVIDE: Final = get("divide")
+_DOT: Final = get("dot")
 _EQUAL: Final = get("equal")
 _ERF: Final = get("erf")
 _ERFC: Final = get("erfc")
@@ -178,9 +190,11 @@ _GREATER: Final = get("greater")
 _GREATER_EQUAL: Final = get("greater_equal")
 _HYPOT: Final = get("hypot")
 _IMAG: Final = get("imag")
+_INNER: Final = get("inner")
 _ISFINITE: Final = get("isfinite")
 _ISINF: Final = get("isinf")
 _ISNAN: Final = get("isnan")
+_KRON: Final = get("kron")
 _LESS: Final = get("less")
 _LESS_EQUAL: Final = get("less_equal")
 _LGAMMA: Final = get("lgamma")
@@ -197,11 +211,13 @@ _LOGICAL_OR: Final = get("logical_or")
 _LOGICAL_XOR: Final = get("logical_xor")
 _MATMUL: Final = get("matmul")
 _MATRIX_TRANSPOSE: Final = get("matrix_transpose")
+_MATVEC: Final = get("matvec")
 _MAXIMUM: Final = get("maximum")
 _MINIMUM: Final = get("minimum")
 _MULTIPLY: Final = get("multiply")
 _NEGATIVE: Final = get("negative")
 _NOT_EQUAL: Final = get("not_equal")
+_OUTER: Final = get("outer")
 _POSITIVE: Final = get("positive")
 _POW: Final = get("pow")
 _RAD2DEG: Final = get("rad2deg")
@@ -227,9 +243,13 @@ _SUBTRACT: Final = get("subtract")
 _SUM: Final = get("sum")
 _TAN: Final = get("tan")
 _TANH: Final = get("tanh")
+_TENSORDOT: Final = get("tensordot")
 _TRIL: Final = get("tril")
 _TRUNC: Final = get("trunc")
 _UNSTACK: Final = get("unstack")
+_VDOT: Final = get("vdot")
+_VECDOT: Final = get("vecdot")
+_VECMAT: Final = get("vecmat")
 _WHERE: Final = get("where")
 _XLOG1PY: Final = get("xlog1py")
 _XLOGY: Final = get("xlogy")
@@ -675,6 +695,29 @@ def cosh(x: Operand, /) -> TrackedTensor:
     return record(_COSH, (x,))
 
 
+def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> TrackedTensor:
+    """The cross product of vectors in three dimensions, other axes broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+        axis: The axis that the vectors lie along.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((3, 2)))
+        >>> x2 = tape.leaf(np.ones((3, 2)))
+        >>> bh.cross(x1, x2, axis=0).shape
+        (3, 2)
+    """
+    return record(_CROSS, (x1, x2), axis)
+
+
 def deg2rad(x: Operand, /) -> TrackedTensor:
     """Degrees as radians: x * pi / 180.
 
@@ -735,6 +778,32 @@ def divide(x1: Operand, x2: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_DIVIDE, (x1, x2))
+
+
+def dot(a: Operand, b: Operand, /) -> TrackedTensor:
+    """NumPy's dot: the sum of products over the last axis of a and the last but one of b.
+
+    Of vectors their inner product (without conjugation), of matrices the matrix product, with a 0-d
+    operand the product. Unlike `matmul`, further axes do not go together: the result has those of
+    a, then those of b.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2, 3)))
+        >>> b = tape.leaf(np.ones((3, 4)))
+        >>> bh.dot(a, b).shape
+        (2, 4)
+    """
+    return record(_DOT, (a, b))
 
 
 def equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -1079,6 +1148,30 @@ def imag(x: Operand, /) -> TrackedTensor:
     return record(_IMAG, (x,))
 
 
+def inner(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The sum of products over the last axis of both, without conjugation.
+
+    The result has the other axes of a, then those of b.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((3,)))
+        >>> b = tape.leaf(np.ones((3,)))
+        >>> bh.inner(a, b).shape
+        ()
+    """
+    return record(_INNER, (a, b))
+
+
 def isfinite(x: Operand, /) -> TrackedTensor:
     """Whether each element is neither infinite nor NaN.
 
@@ -1137,6 +1230,31 @@ def isnan(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_ISNAN, (x,))
+
+
+def kron(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The Kronecker product: blocks of b, scaled by the elements of a.
+
+    Along each axis the size is the product of a's and b's; the array with fewer axes gets further
+    ones of size 1 in front. NumPy's: there are no batch axes.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2, 3)))
+        >>> b = tape.leaf(np.ones((3, 2)))
+        >>> bh.kron(a, b).shape
+        (6, 6)
+    """
+    return record(_KRON, (a, b))
 
 
 def less(x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -1479,6 +1597,28 @@ def matrix_transpose(x: Operand, /) -> TrackedTensor:
     return record(_MATRIX_TRANSPOSE, (x,))
 
 
+def matvec(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Matrices times vectors: x1 over its last two axes, x2 over its last, other axes broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((3,)))
+        >>> bh.matvec(x1, x2).shape
+        (2,)
+    """
+    return record(_MATVEC, (x1, x2))
+
+
 def maximum(x1: Operand, x2: Operand, /) -> TrackedTensor:
     """The greater of x1 and x2, element by element; NaN where one is NaN.
 
@@ -1589,6 +1729,28 @@ def not_equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_NOT_EQUAL, (x1, x2))
+
+
+def outer(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The products of all elements of a with all of b, both arrays flattened: a matrix.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2,)))
+        >>> b = tape.leaf(np.ones((3,)))
+        >>> bh.outer(a, b).shape
+        (2, 3)
+    """
+    return record(_OUTER, (a, b))
 
 
 def positive(x: Operand, /) -> TrackedTensor:
@@ -2116,6 +2278,34 @@ def tanh(x: Operand, /) -> TrackedTensor:
     return record(_TANH, (x,))
 
 
+def tensordot(
+    a: Operand, b: Operand, /, axes: int | Sequence[int | Sequence[int]] = 2
+) -> TrackedTensor:
+    """The sum of products over pairs of axes of a and b.
+
+    The result has the other axes of a, then those of b.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+        axes: How many: the last of a with the first of b, in order. Or two lists: the axes of a,
+            and those of b that they go with.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2, 3)))
+        >>> b = tape.leaf(np.ones((3, 4)))
+        >>> bh.tensordot(a, b, 1).shape
+        (2, 4)
+    """
+    return record(_TENSORDOT, (a, b), axes)
+
+
 def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
     """The lower triangles of x's last two axes, zeros above.
 
@@ -2178,6 +2368,75 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[TrackedTensor, ...]:
         [(2,), (2,), (2,)]
     """
     return record_several(_UNSTACK, (x,), axis)
+
+
+def vdot(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The sum of conj(a) b over all elements, both arrays flattened.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((3,)))
+        >>> b = tape.leaf(np.ones((3,)))
+        >>> bh.vdot(a, b).shape
+        ()
+    """
+    return record(_VDOT, (a, b))
+
+
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> TrackedTensor:
+    """The sum of conj(x1) x2 along an axis, other axes broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+        axis: The axis that the vectors lie along.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((3, 2)))
+        >>> x2 = tape.leaf(np.ones((3, 2)))
+        >>> bh.vecdot(x1, x2, axis=0).shape
+        (2,)
+    """
+    return record(_VECDOT, (x1, x2), axis)
+
+
+def vecmat(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Conjugated vectors times matrices: x1 over its last axis, x2 over its last two.
+
+    Other axes broadcast.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2,)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.vecmat(x1, x2).shape
+        (3,)
+    """
+    return record(_VECMAT, (x1, x2))
 
 
 def where(condition: Operand, x1: Operand, x2: Operand, /) -> TrackedTensor:

@@ -11,7 +11,8 @@ class AttributeInfo:
 
     Attributes:
         name: its name.
-        type: bool, int, float, string, dtype, ints, axes (an int or ints) or int_lists.
+        type: bool, int, float, string, dtype, ints, axes (an int or ints), int_lists or paired_axes
+            (an int, or ints and lists of them).
         required: whether it must be given.
         default: the default in words, where it is not required.
         doc: what it means.

@@ -120,7 +120,7 @@ def test_info_and_catalog(stub: Any, session: Any) -> None:
     assert len(info.ops_digest) == 32
     ops = {each.name: each for each in stub.ListOps(service_pb2.ListOpsRequest()).ops}
     assert ops["einsum"].has_jvp
-    assert "solve_lower" not in ops, "helpers of rules are not listed"
+    assert "solve_factored" not in ops, "helpers of rules are not listed"
     leaf(stub, session, np.ones(1000))
     held = stub.GetSession(service_pb2.GetSessionRequest(session=session))
     assert (held.nodes, held.bytes) == (1, 8000)

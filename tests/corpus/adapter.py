@@ -63,7 +63,32 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "astype": bh.astype,
     "tril": bh.tril,
     "cholesky": bh.linalg.cholesky,
+    "dot": bh.dot,
+    "outer": bh.outer,
+    "kron": bh.kron,
+    "tensordot": bh.tensordot,
+    "inv": bh.linalg.inv,
+    "det": bh.linalg.det,
+    "slogdet": bh.linalg.slogdet,
+    "pinv": bh.linalg.pinv,
 }
+
+
+def solve(a: bh.TrackedTensor, b: bh.TrackedTensor) -> bh.TrackedTensor:
+    """The corpus's: b is a stack of vectors where it has one axis fewer than a."""
+    if 1 < b.ndim < a.ndim:
+        return bh.reshape(bh.linalg.solve(a, bh.reshape(b, (*b.shape, 1))), b.shape)
+    return bh.linalg.solve(a, b)
+
+
+def triangular_solve(
+    a: bh.TrackedTensor, b: bh.TrackedTensor, lower: bool = True, trans: bool = False
+) -> bh.TrackedTensor:
+    """The corpus's: ``trans`` is a bool, and lower triangles are the default."""
+    return bh.linalg.solve_triangular(a, b, int(trans), lower)
+
+
+FUNCTIONS |= {"solve": solve, "triangular_solve": triangular_solve}
 
 UNKNOWN_NODE = 10**9
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy import special
+
+from backhaul_server.engine import lapack
 
 Array = Any
 
@@ -55,7 +56,6 @@ def numpy_namespace() -> Namespace:
             "matrix_transpose": attrgetter("mT"),
             "unstack": _unstack,
             "reshape": _reshape,
-            "solve_lower": _solve_lower,
             "angle": _angle,
             "digamma": special.psi,
             "erf": special.erf,
@@ -67,6 +67,10 @@ def numpy_namespace() -> Namespace:
             "sigmoid": _sigmoid,
             "xlog1py": special.xlog1py,
             "xlogy": special.xlogy,
+            "lu_factor": lapack.lu_factor,
+            "lu_solve": lapack.lu_solve,
+            "solve_triangular": lapack.solve_triangular,
+            "expm": lapack.expm,
         },
     )
 
@@ -111,23 +115,3 @@ def _reshape(x: Array, shape: tuple[int, ...]) -> Array:
 
 def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
     return tuple(np.moveaxis(x, axis, 0))
-
-
-def _solve_lower(a: Array, b: Array, *, adjoint: bool) -> Array:
-    """Solve a x = b (or a^H x = b) for lower triangular a, on the last two axes."""
-    trans: Literal[0, 2] = 2 if adjoint else 0
-
-    def solve(left: Array, right: Array) -> Array:
-        return scipy.linalg.solve_triangular(left, right, trans, lower=True, check_finite=False)
-
-    if b.size == 0:
-        return np.zeros(b.shape, np.result_type(a, b))
-    if a.ndim == b.ndim == 2:
-        return solve(a, b)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    stacked_a: Array = np.broadcast_to(a, batch + a.shape[-2:])
-    stacked_b: Array = np.broadcast_to(b, batch + b.shape[-2:])
-    out = np.empty(stacked_b.shape, np.result_type(a, b))
-    for index in np.ndindex(batch):
-        out[index] = solve(stacked_a[index], stacked_b[index])
-    return out

@@ -1,0 +1,158 @@
+"""Rules of determinants.
+
+The derivative of det is made of minors. With a = u s v^H they are those of the diagonal s, turned back:
+products of all singular values but one (of all but two in second order), where nothing is divided by
+a singular value that may be zero, nor by a difference of two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backhaul_proto.catalog.avals import Aval
+from backhaul_server.engine.memory import Need
+from backhaul_server.engine.ops.linalg import adjoint
+from backhaul_server.engine.ops.refusals import svd
+from backhaul_server.engine.ops.solving import Inv, inverse
+from backhaul_server.engine.rules import Array, Namespace, Rule, rule
+
+
+@rule("linalg.det")
+class Det(Rule):
+    """y = det a, with dy = sum of c da, c the cofactors."""
+
+    def forward(self, xp: Any, a: Array) -> Array:
+        return xp.linalg.det(a)
+
+    def jvp(self, F: Namespace, y: Array, a: Array, da: Array) -> Array:
+        return F.sum(F.multiply(F.cofactors(a), da), axis=(-2, -1))
+
+    def vjp(self, F: Namespace, ct: Array, y: Array, a: Array) -> Any:
+        return (lambda: F.multiply(_as_matrices(F, ct), F.conj(F.cofactors(a))),)
+
+    def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
+        a = operands[0].nbytes
+        return Need(value=a, kept=0, gradient=5 * a, hvp=16 * a)
+
+
+def _as_matrices(F: Namespace, ct: Array) -> Array:
+    return F.reshape(ct, shape=(*ct.shape, 1, 1))
+
+
+@rule("cofactors")
+class Cofactors(Rule):
+    """c, the transpose of adj a = det(u) det(v^H) v adj(s) u^H. The residual is the decomposition.
+
+    Along m (that is u^H da v), adj of the diagonal s moves by diag(p diag(m)) - p * m, where p_ij is the
+    product of all singular values but the i-th and the j-th, and p_ii is zero.
+    """
+
+    keeps = True
+
+    def forward(self, xp: Any, a: Array) -> tuple[Array, Any]:
+        u, s, vh = svd(xp, a)
+        phase = xp.linalg.det(xp.matmul(u, vh))[..., None, None]
+        c = phase * xp.matmul(xp.conj(u) * _all_but_one(xp, s)[..., None, :], xp.conj(vh))
+        return c, (u, s, vh, phase)
+
+    def jvp(self, F: Namespace, y: Array, a: Array, da: Array, residual: Any) -> tuple[Array, Any]:
+        xp = F.xp
+        u, s, vh, phase = residual
+        m = xp.matmul(adjoint(F, u), xp.matmul(da, adjoint(F, vh)))
+        p = xp.astype(_all_but_two(xp, s), m.dtype)
+        eye = xp.eye(s.shape[-1], dtype=m.dtype)
+        traces = xp.matmul(p, xp.sum(eye * m, axis=-1, keepdims=True))
+        moved = xp.matrix_transpose(eye * traces - p * m)
+        return phase * xp.matmul(xp.conj(u), xp.matmul(moved, xp.conj(vh))), residual
+
+
+def _all_but_one(xp: Any, s: Array) -> Array:
+    """For each i the product of all s but s_i: zero where another is zero."""
+    zero, exponents, factors = _scaled(xp, s)
+    others = xp.sum(zero, axis=-1, keepdims=True) - zero
+    exponent = xp.sum(exponents, axis=-1, keepdims=True) - exponents
+    product = xp.prod(factors, axis=-1, keepdims=True) / factors
+    return _unscaled(xp, product, exponent, others)
+
+
+def _all_but_two(xp: Any, s: Array) -> Array:
+    """For each i and j the product of all s but s_i and s_j; zero for i = j."""
+    zero, exponents, factors = _scaled(xp, s)
+
+    def without(total: Array, of: Array) -> Array:
+        return total[..., None] - of[..., :, None] - of[..., None, :]
+
+    others = without(xp.sum(zero, axis=-1, keepdims=True), zero)
+    exponent = without(xp.sum(exponents, axis=-1, keepdims=True), exponents)
+    pairs = factors[..., :, None] * factors[..., None, :]
+    product = _unscaled(
+        xp, xp.prod(factors, axis=-1, keepdims=True)[..., None] / pairs, exponent, others
+    )
+    eye = xp.eye(s.shape[-1], dtype=xp.bool)
+    return xp.where(eye, xp.zeros((), dtype=s.dtype), product)
+
+
+def _scaled(xp: Any, s: Array) -> tuple[Array, Array, Array]:
+    """Where s is zero; else s as 2^exponent times a factor near 1, for products."""
+    zero = s == 0
+    safe = xp.where(zero, xp.ones((), dtype=s.dtype), s)
+    exponents = xp.round(xp.log2(safe))
+    return xp.astype(zero, s.dtype), exponents, safe / _two_to(xp, exponents)
+
+
+def _unscaled(xp: Any, product: Array, exponent: Array, zeros: Array) -> Array:
+    half = xp.round(exponent / 2)
+    whole = product * _two_to(xp, half) * _two_to(xp, exponent - half)
+    return xp.where(zeros > 0, xp.zeros((), dtype=product.dtype), whole)
+
+
+def _two_to(xp: Any, exponent: Array) -> Array:
+    return xp.pow(xp.asarray(2, dtype=exponent.dtype), exponent)
+
+
+@rule("linalg.slogdet")
+class Slogdet(Rule):
+    """(sign, logarithm of the absolute value) of det a.  Giles (2008), 2.2.4.
+
+    With z = tr(a^-1 da) the logarithm moves by Re z, and a complex sign by i sign Im z.
+    """
+
+    def forward(self, xp: Any, a: Array) -> tuple[Array, Array]:
+        sign, logarithm = xp.linalg.slogdet(a)
+        return sign, logarithm
+
+    def jvp(self, F: Namespace, y: Any, a: Array, da: Array) -> Any:
+        moved = F.multiply(F.matrix_transpose(F.inverse(a, op=self.name)), da)
+        z = F.sum(moved, axis=(-2, -1))
+        if a.dtype.kind != "c":
+            return None, z
+        i = F.xp.asarray(1j, dtype=a.dtype)
+        return F.multiply(F.multiply(y[0], i), F.imag(z)), F.real(z)
+
+    def vjp(self, F: Namespace, ct: Any, y: Any, a: Array) -> Any:
+        def of_a() -> Array:
+            weight = ct[1]
+            if a.dtype.kind == "c" and ct[0] is not None:
+                turned = F.negative(F.imag(F.multiply(F.conj(ct[0]), y[0])))
+                turned = F.multiply(turned, F.xp.asarray(1j, dtype=a.dtype))
+                weight = turned if weight is None else F.add(weight, turned)
+            if weight is None:
+                return None
+            return F.multiply(_as_matrices(F, weight), adjoint(F, F.inverse(a, op=self.name)))
+
+        return (of_a,)
+
+    def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
+        a = operands[0].nbytes
+        return Need(value=a, kept=0, gradient=4 * a, hvp=10 * a)
+
+
+@rule("inverse")
+class Inverse(Inv):
+    """The inverse for a rule, whose op is named where there is none."""
+
+    def forward(self, xp: Any, a: Array, op: str) -> Array:  # type: ignore[override]  # its own keyword
+        return inverse(xp, op, a)
+
+    def jvp(self, F: Namespace, y: Array, a: Array, da: Array, op: str) -> Array:  # type: ignore[override]
+        return super().jvp(F, y, a, da)
