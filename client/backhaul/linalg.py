@@ -27,6 +27,8 @@ __all__ = [
     "cholesky",
     "cross",
     "det",
+    "eigh",
+    "eigvalsh",
     "expm",
     "inv",
     "lstsq",
@@ -35,15 +37,21 @@ __all__ = [
     "multi_dot",
     "outer",
     "pinv",
+    "qr",
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
+    "svd_truncated",
+    "svdvals",
     "tensordot",
     "vecdot",
 ]
 
 _CHOLESKY: Final = get("linalg.cholesky")
 _DET: Final = get("linalg.det")
+_EIGH: Final = get("linalg.eigh")
+_EIGVALSH: Final = get("linalg.eigvalsh")
 _EXPM: Final = get("linalg.expm")
 _INV: Final = get("linalg.inv")
 _LSTSQ: Final = get("linalg.lstsq")
@@ -51,8 +59,12 @@ _MATRIX_POWER: Final = get("linalg.matrix_power")
 _MULTI_DOT: Final = get("linalg.multi_dot")
 _OUTER: Final = get("linalg.outer")
 _PINV: Final = get("linalg.pinv")
+_QR: Final = get("linalg.qr")
 _SLOGDET: Final = get("linalg.slogdet")
 _SOLVE: Final = get("linalg.solve")
+_SVD: Final = get("linalg.svd")
+_SVD_TRUNCATED: Final = get("linalg.svd_truncated")
+_SVDVALS: Final = get("linalg.svdvals")
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> TrackedTensor:
@@ -103,6 +115,59 @@ def det(x: Operand, /) -> TrackedTensor:
         ()
     """
     return record(_DET, (x,))
+
+
+def eigh(x: Operand, /) -> tuple[TrackedTensor, ...]:
+    """Eigenvalues in ascending order, and eigenvectors in the columns of a unitary matrix: (w, v).
+
+    x is taken to be Hermitian: (x + x^H) / 2 is decomposed, and gradients are Hermitian.
+
+    A loss must not depend on what the decomposition leaves open: the phase (sign) of each
+    eigenvector, and any basis of equal eigenvalues. Where that shows in a derivative, it is
+    GAUGE_DEPENDENT, with how much in the details.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+        LinearAlgebraError: DEGENERATE_SPECTRUM, GAUGE_DEPENDENT: when a derivative is asked for
+            that does not exist.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((3, 3)))
+        >>> [each.shape for each in bh.linalg.eigh(x)]
+        [(3,), (3, 3)]
+    """
+    return record_several(_EIGH, (x,))
+
+
+def eigvalsh(x: Operand, /) -> TrackedTensor:
+    """Eigenvalues in ascending order of x, which is taken to be Hermitian.
+
+    Gradients are Hermitian. A loss that is symmetric in equal eigenvalues has its gradient and H·v
+    there too.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+        LinearAlgebraError: DEGENERATE_SPECTRUM, GAUGE_DEPENDENT: when a derivative is asked for
+            that does not exist.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((3, 3)))
+        >>> bh.linalg.eigvalsh(x).shape
+        (3,)
+    """
+    return record(_EIGVALSH, (x,))
 
 
 def expm(x: Operand, /) -> TrackedTensor:
@@ -282,6 +347,29 @@ def pinv(x: Operand, /, rtol: float | None = None) -> TrackedTensor:
     return record(_PINV, (x,), rtol)
 
 
+def qr(x: Operand, /) -> tuple[TrackedTensor, ...]:
+    """The thin QR decomposition (q, r): x = q r, q with orthonormal columns, r upper triangular.
+
+    Derivatives are those of an x whose first columns, as many as q has, are independent.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+        LinearAlgebraError: SINGULAR_MATRIX, when a derivative is asked for that does not exist.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((4, 3)))
+        >>> [each.shape for each in bh.linalg.qr(x)]
+        [(4, 3), (3, 3)]
+    """
+    return record_several(_QR, (x,))
+
+
 def slogdet(x: Operand, /) -> tuple[TrackedTensor, ...]:
     """The sign of the determinant of square matrices, and the logarithm of its absolute value.
 
@@ -333,3 +421,84 @@ def solve(a: Operand, b: Operand, /) -> TrackedTensor:
         (3, 2)
     """
     return record(_SOLVE, (a, b))
+
+
+def svd(x: Operand, /) -> tuple[TrackedTensor, ...]:
+    """The thin singular value decomposition (u, s, vh) with x = u diag(s) vh, s in descending order.
+
+    A loss must not depend on what the decomposition leaves open: a common phase (sign) of a column
+    of u and row of vh, and any basis of equal singular values. Where that shows in a derivative, it
+    is GAUGE_DEPENDENT, with how much in the details.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+        LinearAlgebraError: DEGENERATE_SPECTRUM, GAUGE_DEPENDENT: when a derivative is asked for
+            that does not exist.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((4, 3)))
+        >>> [each.shape for each in bh.linalg.svd(x)]
+        [(4, 3), (3,), (3, 3)]
+    """
+    return record_several(_SVD, (x,))
+
+
+def svd_truncated(x: Operand, /, *, rank: int) -> tuple[TrackedTensor, ...]:
+    """The largest singular values with their vectors: (u, s, vh) of rank columns, values and rows.
+
+    Derivatives are those of the truncated factors exactly, the part of the discarded space
+    included, and finite where discarded values are equal or zero. The last value that is kept must
+    differ from the first that is not.
+
+    A loss must not depend on what the decomposition leaves open: a common phase (sign) of a column
+    of u and row of vh. Where that shows in a derivative, it is GAUGE_DEPENDENT, with how much in
+    the details.
+
+    Args:
+        x: Tensor, array or number.
+        rank: How many are kept.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+        LinearAlgebraError: DEGENERATE_SPECTRUM, GAUGE_DEPENDENT: when a derivative is asked for
+            that does not exist.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((4, 3)))
+        >>> [each.shape for each in bh.linalg.svd_truncated(x, rank=2)]
+        [(4, 2), (2,), (2, 3)]
+    """
+    return record_several(_SVD_TRUNCATED, (x,), rank)
+
+
+def svdvals(x: Operand, /) -> TrackedTensor:
+    """The singular values in descending order.
+
+    A loss that is symmetric in equal singular values has its gradient and H·v there too.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+        LinearAlgebraError: DEGENERATE_SPECTRUM, GAUGE_DEPENDENT: when a derivative is asked for
+            that does not exist.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((4, 3)))
+        >>> bh.linalg.svdvals(x).shape
+        (3,)
+    """
+    return record(_SVDVALS, (x,))

@@ -183,6 +183,8 @@ REASONS: Mapping[str, Kind] = {
     "HVP_NOT_SUPPORTED": Kind(HvpNotSupported, "UNIMPLEMENTED"),
     "SINGULAR_MATRIX": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
     "NOT_POSITIVE_DEFINITE": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
+    "NOT_CONVERGED": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
+    "GAUGE_DEPENDENT": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
     "DEGENERATE_SPECTRUM": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
     "SESSION_EXPIRED": Kind(SessionExpired, "FAILED_PRECONDITION"),
     "SESSION_CLOSED": Kind(SessionClosed, "FAILED_PRECONDITION"),

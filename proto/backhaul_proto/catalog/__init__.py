@@ -21,6 +21,7 @@ from backhaul_proto.catalog import (
     selection,
     solving,
     special,
+    spectral,
     trigonometric,
 )
 
@@ -42,5 +43,6 @@ __all__ = [
     "selection",
     "solving",
     "special",
+    "spectral",
     "trigonometric",
 ]
