@@ -33,8 +33,8 @@ from backhaul._ops import (
     unstack,
 )
 from backhaul.connection import Connection, connect
-from backhaul.functions import apply, einsum, ops, tracked_einsum
-from backhaul.gradients import Gradients, HvpResult
+from backhaul.functions import apply, einsum, fetch, ops, tracked_einsum
+from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.tape import Tape
 from backhaul.tensor import TrackedTensor
 from backhaul_proto._version import __version__
@@ -88,6 +88,7 @@ __all__ = [
     "MissingNode",
     "NonScalarLoss",
     "PermissionDenied",
+    "PushforwardResult",
     "QuotaExceeded",
     "ResourceError",
     "ServerBusy",
@@ -111,6 +112,7 @@ __all__ = [
     "conj",
     "connect",
     "einsum",
+    "fetch",
     "imag",
     "linalg",
     "matmul",

@@ -103,7 +103,7 @@ class TrackedTensor(Operators):
             >>> bh.Tape().leaf([1.0, 2.0]).numpy()
             array([1., 2.])
         """
-        return self._tape._fetch(self)
+        return self._tape._fetch(self)[0]
 
     def item(self) -> Any:
         """The only element, as a Python number.

@@ -81,7 +81,20 @@ class HvpQuestion:
     wrt: Sequence[int] | None = None
 
 
-Question = PullbackQuestion | HvpQuestion
+@dataclass(frozen=True, slots=True)
+class PushforwardQuestion:
+    """Tangents of ``output``: one a direction, or one along the leaves' own tangents."""
+
+    output: int
+    directions: Sequence[Direction] = ()
+
+
+Question = PullbackQuestion | HvpQuestion | PushforwardQuestion
+
+
+def asked_node(question: Question) -> int:
+    """The node that a question is of."""
+    return question.output if isinstance(question, PushforwardQuestion) else question.loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,7 @@ class Answer:
     loss_value: Array | None = None
     sets: Sequence[GradientSet] = ()
     limits: Limits | None = None
+    tangents: Sequence[Array] = ()
 
 
 @dataclass(frozen=True, slots=True)

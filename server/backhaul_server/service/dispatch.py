@@ -196,6 +196,12 @@ class Dispatcher:
     def _hvp(self, request: service_pb2.HvpRequest, _: Any, principal: str, call: Call) -> Parts:
         return _header(plain.hvp_response(self._asked(plain.hvp(request), principal, call)))
 
+    def _pushforward(
+        self, request: service_pb2.PushforwardRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        answer = self._asked(plain.pushforward(request), principal, call)
+        return _header(plain.pushforward_response(answer))
+
     def _execute(
         self,
         request: service_pb2.ExecuteRequest,
@@ -264,6 +270,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "GetValue": Dispatcher._get_value,
     "Pullback": Dispatcher._pullback,
     "Hvp": Dispatcher._hvp,
+    "Pushforward": Dispatcher._pushforward,
     "Release": Dispatcher._release,
     "Execute": Dispatcher._execute,
     "ListOps": Dispatcher._list_ops,
