@@ -32,6 +32,7 @@ from backhaul._ops import (
     tril,
     unstack,
 )
+from backhaul.checking import GradReport, check_grad
 from backhaul.connection import Connection, connect
 from backhaul.functions import apply, einsum, fetch, ops, tracked_einsum
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
@@ -76,6 +77,7 @@ __all__ = [
     "Cancelled",
     "Connection",
     "DeadlineExceeded",
+    "GradReport",
     "Gradients",
     "HvpNotSupported",
     "HvpResult",
@@ -109,6 +111,7 @@ __all__ = [
     "apply",
     "astype",
     "broadcast_to",
+    "check_grad",
     "conj",
     "connect",
     "einsum",

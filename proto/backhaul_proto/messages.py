@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 
 Array = np.ndarray[Any, Any]
@@ -152,6 +153,15 @@ class Answer:
     sets: Sequence[GradientSet] = ()
     limits: Limits | None = None
     tangents: Sequence[Array] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What an op gives: avals of its results, whether they are a tuple, whether gradients flow to them."""
+
+    results: tuple[Aval, ...]
+    several: bool
+    differentiable: bool
 
 
 @dataclass(frozen=True, slots=True)

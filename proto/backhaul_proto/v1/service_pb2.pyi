@@ -154,10 +154,14 @@ class InferRequest(_message.Message):
     def __init__(self, op: _Optional[str] = ..., operands: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., attributes: _Optional[_Iterable[_Union[_graph_pb2.Attribute, _Mapping]]] = ...) -> None: ...
 
 class InferResponse(_message.Message):
-    __slots__ = ("results",)
+    __slots__ = ("results", "several", "constant")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    CONSTANT_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorType]
-    def __init__(self, results: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ...) -> None: ...
+    several: bool
+    constant: bool
+    def __init__(self, results: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., several: bool = ..., constant: bool = ...) -> None: ...
 
 class GetValueRequest(_message.Message):
     __slots__ = ("session", "node")
@@ -397,20 +401,34 @@ class ListOpsResponse(_message.Message):
     def __init__(self, ops: _Optional[_Iterable[_Union[OpInfo, _Mapping]]] = ...) -> None: ...
 
 class OpInfo(_message.Message):
-    __slots__ = ("name", "operands", "attributes", "doc", "has_vjp", "has_jvp")
+    __slots__ = ("name", "operands", "attributes", "doc", "has_vjp", "has_jvp", "support")
     NAME_FIELD_NUMBER: _ClassVar[int]
     OPERANDS_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     DOC_FIELD_NUMBER: _ClassVar[int]
     HAS_VJP_FIELD_NUMBER: _ClassVar[int]
     HAS_JVP_FIELD_NUMBER: _ClassVar[int]
+    SUPPORT_FIELD_NUMBER: _ClassVar[int]
     name: str
     operands: _containers.RepeatedScalarFieldContainer[str]
     attributes: _containers.RepeatedCompositeFieldContainer[AttributeInfo]
     doc: str
     has_vjp: bool
     has_jvp: bool
-    def __init__(self, name: _Optional[str] = ..., operands: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttributeInfo, _Mapping]]] = ..., doc: _Optional[str] = ..., has_vjp: bool = ..., has_jvp: bool = ...) -> None: ...
+    support: _containers.RepeatedCompositeFieldContainer[OpSupport]
+    def __init__(self, name: _Optional[str] = ..., operands: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttributeInfo, _Mapping]]] = ..., doc: _Optional[str] = ..., has_vjp: bool = ..., has_jvp: bool = ..., support: _Optional[_Iterable[_Union[OpSupport, _Mapping]]] = ...) -> None: ...
+
+class OpSupport(_message.Message):
+    __slots__ = ("dtype", "vjp", "jvp", "hvp")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    VJP_FIELD_NUMBER: _ClassVar[int]
+    JVP_FIELD_NUMBER: _ClassVar[int]
+    HVP_FIELD_NUMBER: _ClassVar[int]
+    dtype: _tensor_pb2.DataType
+    vjp: bool
+    jvp: bool
+    hvp: bool
+    def __init__(self, dtype: _Optional[_Union[_tensor_pb2.DataType, str]] = ..., vjp: bool = ..., jvp: bool = ..., hvp: bool = ...) -> None: ...
 
 class AttributeInfo(_message.Message):
     __slots__ = ("name", "type", "required", "default_value", "doc")
