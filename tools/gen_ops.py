@@ -22,8 +22,8 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"einsum"})
-"""Public ops whose function is written by hand (functions.py)."""
+BY_HAND: Final = frozenset({"clip", "einsum"})
+"""Public ops whose function is written by hand (functions.py, selection.py)."""
 
 TYPES: Final = {
     "bool": "bool",
@@ -210,7 +210,8 @@ def example(op: Op) -> str:
 def value(sample: Sample, position: int) -> str:
     """An operand of a sample in an example."""
     if position in sample.constants:
-        return f"np.array({sample.constants[position]!r})"
+        array = f"np.array({sample.constants[position]!r})"
+        return array if len(sample.constants) < len(sample.shapes) else f"tape.constant({array})"
     return f"tape.leaf(np.ones({sample.shapes[position]!r}))"
 
 

@@ -19,42 +19,280 @@ if TYPE_CHECKING:
     from backhaul.tensor import TrackedTensor
 
 __all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
     "add",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "around",
+    "asin",
+    "asinh",
     "astype",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
     "broadcast_to",
+    "cbrt",
+    "ceil",
     "conj",
+    "conjugate",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "degrees",
+    "digamma",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expit",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "gammaln",
+    "gelu",
+    "greater",
+    "greater_equal",
+    "hypot",
     "imag",
+    "invert",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "lgamma",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "log_expit",
+    "log_sigmoid",
+    "logaddexp",
+    "logaddexp2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
     "matmul",
     "matrix_transpose",
+    "maximum",
+    "minimum",
+    "mod",
     "multiply",
     "negative",
+    "not_equal",
+    "positive",
+    "pow",
+    "power",
+    "psi",
+    "rad2deg",
+    "radians",
     "real",
+    "reciprocal",
+    "relu",
+    "remainder",
     "reshape",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "sinc",
+    "sinh",
+    "softplus",
+    "sqrt",
+    "square",
     "stack",
     "stop_gradient",
     "subtract",
     "sum",
+    "swish",
+    "tan",
+    "tanh",
     "tril",
+    "true_divide",
+    "trunc",
     "unstack",
+    "where",
+    "xlog1py",
+    "xlogy",
 ]
 
+_ABS: Final = get("abs")
+_ACOS: Final = get("acos")
+_ACOSH: Final = get("acosh")
 _ADD: Final = get("add")
+_ANGLE: Final = get("angle")
+_ASIN: Final = get("asin")
+_ASINH: Final = get("asinh")
 _ASTYPE: Final = get("astype")
+_ATAN: Final = get("atan")
+_ATAN2: Final = get("atan2")
+_ATANH: Final = get("atanh")
+_BITWISE_AND: Final = get("bitwise_and")
+_BITWISE_INVERT: Final = get("bitwise_invert")
+_BITWISE_OR: Final = get("bitwise_or")
+_BITWISE_XOR: Final = get("bitwise_xor")
 _BROADCAST_TO: Final = get("broadcast_to")
+_CBRT: Final = get("cbrt")
+_CEIL: Final = get("ceil")
 _CONJ: Final = get("conj")
+_COS: Final = get("cos")
+_COSH: Final = get("cosh")
+_DEG2RAD: Final = get("deg2rad")
+_DIGAMMA: Final = get("digamma")
+_DIVIDE: Final = get("divide")
+_EQUAL: Final = get("equal")
+_ERF: Final = get("erf")
+_ERFC: Final = get("erfc")
+_ERFINV: Final = get("erfinv")
+_EXP: Final = get("exp")
+_EXP2: Final = get("exp2")
+_EXPM1: Final = get("expm1")
+_FLOOR: Final = get("floor")
+_FLOOR_DIVIDE: Final = get("floor_divide")
+_FMAX: Final = get("fmax")
+_FMIN: Final = get("fmin")
+_GELU: Final = get("gelu")
+_GREATER: Final = get("greater")
+_GREATER_EQUAL: Final = get("greater_equal")
+_HYPOT: Final = get("hypot")
 _IMAG: Final = get("imag")
+_ISFINITE: Final = get("isfinite")
+_ISINF: Final = get("isinf")
+_ISNAN: Final = get("isnan")
+_LESS: Final = get("less")
+_LESS_EQUAL: Final = get("less_equal")
+_LGAMMA: Final = get("lgamma")
+_LOG: Final = get("log")
+_LOG10: Final = get("log10")
+_LOG1P: Final = get("log1p")
+_LOG2: Final = get("log2")
+_LOG_SIGMOID: Final = get("log_sigmoid")
+_LOGADDEXP: Final = get("logaddexp")
+_LOGADDEXP2: Final = get("logaddexp2")
+_LOGICAL_AND: Final = get("logical_and")
+_LOGICAL_NOT: Final = get("logical_not")
+_LOGICAL_OR: Final = get("logical_or")
+_LOGICAL_XOR: Final = get("logical_xor")
 _MATMUL: Final = get("matmul")
 _MATRIX_TRANSPOSE: Final = get("matrix_transpose")
+_MAXIMUM: Final = get("maximum")
+_MINIMUM: Final = get("minimum")
 _MULTIPLY: Final = get("multiply")
 _NEGATIVE: Final = get("negative")
+_NOT_EQUAL: Final = get("not_equal")
+_POSITIVE: Final = get("positive")
+_POW: Final = get("pow")
+_RAD2DEG: Final = get("rad2deg")
 _REAL: Final = get("real")
+_RECIPROCAL: Final = get("reciprocal")
+_RELU: Final = get("relu")
+_REMAINDER: Final = get("remainder")
 _RESHAPE: Final = get("reshape")
+_ROUND: Final = get("round")
+_RSQRT: Final = get("rsqrt")
+_SIGMOID: Final = get("sigmoid")
+_SIGN: Final = get("sign")
+_SILU: Final = get("silu")
+_SIN: Final = get("sin")
+_SINC: Final = get("sinc")
+_SINH: Final = get("sinh")
+_SOFTPLUS: Final = get("softplus")
+_SQRT: Final = get("sqrt")
+_SQUARE: Final = get("square")
 _STACK: Final = get("stack")
 _STOP_GRADIENT: Final = get("stop_gradient")
 _SUBTRACT: Final = get("subtract")
 _SUM: Final = get("sum")
+_TAN: Final = get("tan")
+_TANH: Final = get("tanh")
 _TRIL: Final = get("tril")
+_TRUNC: Final = get("trunc")
 _UNSTACK: Final = get("unstack")
+_WHERE: Final = get("where")
+_XLOG1PY: Final = get("xlog1py")
+_XLOGY: Final = get("xlogy")
+
+
+def abs(x: Operand, /) -> TrackedTensor:
+    """The absolute value of each element, a real number. Its derivative at 0 is 0.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.abs(x).shape
+        (2, 3)
+    """
+    return record(_ABS, (x,))
+
+
+def acos(x: Operand, /) -> TrackedTensor:
+    """The inverse cosine of each element, in radians.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.acos(x).shape
+        (2, 3)
+    """
+    return record(_ACOS, (x,))
+
+
+def acosh(x: Operand, /) -> TrackedTensor:
+    """The inverse hyperbolic cosine of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.acosh(x).shape
+        (2, 3)
+    """
+    return record(_ACOSH, (x,))
 
 
 def add(x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -77,6 +315,68 @@ def add(x1: Operand, x2: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_ADD, (x1, x2))
+
+
+def angle(x: Operand, /) -> TrackedTensor:
+    """The angle of each element from the positive real axis, in radians: 0 or pi for a real one.
+
+    The derivative is 0 for real elements, and at 0.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.angle(x).shape
+        (2, 3)
+    """
+    return record(_ANGLE, (x,))
+
+
+def asin(x: Operand, /) -> TrackedTensor:
+    """The inverse sine of each element, in radians.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.asin(x).shape
+        (2, 3)
+    """
+    return record(_ASIN, (x,))
+
+
+def asinh(x: Operand, /) -> TrackedTensor:
+    """The inverse hyperbolic sine of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.asinh(x).shape
+        (2, 3)
+    """
+    return record(_ASINH, (x,))
 
 
 def astype(x: Operand, /, dtype: DTypeLike) -> TrackedTensor:
@@ -102,6 +402,156 @@ def astype(x: Operand, /, dtype: DTypeLike) -> TrackedTensor:
     return record(_ASTYPE, (x,), dtype)
 
 
+def atan(x: Operand, /) -> TrackedTensor:
+    """The inverse tangent of each element, in radians.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.atan(x).shape
+        (2, 3)
+    """
+    return record(_ATAN, (x,))
+
+
+def atan2(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The angle of the point (x2, x1) from the first axis, in radians within [-pi, pi].
+
+    Its derivatives at (0, 0) are 0.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.atan2(x1, x2).shape
+        (2, 3)
+    """
+    return record(_ATAN2, (x1, x2))
+
+
+def atanh(x: Operand, /) -> TrackedTensor:
+    """The inverse hyperbolic tangent of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.atanh(x).shape
+        (2, 3)
+    """
+    return record(_ATANH, (x,))
+
+
+def bitwise_and(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The bits that both have, element by element: x1 & x2, of bools or integers.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
+        >>> bh.bitwise_and(x1, x2).shape
+        (3,)
+    """
+    return record(_BITWISE_AND, (x1, x2))
+
+
+def bitwise_invert(x: Operand, /) -> TrackedTensor:
+    """The other bits of each element: ~x, of bools or integers.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.constant(np.array([5, 2, -1]))
+        >>> bh.bitwise_invert(x).shape
+        (3,)
+    """
+    return record(_BITWISE_INVERT, (x,))
+
+
+def bitwise_or(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The bits that one or both have, element by element: x1 | x2, of bools or integers.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
+        >>> bh.bitwise_or(x1, x2).shape
+        (3,)
+    """
+    return record(_BITWISE_OR, (x1, x2))
+
+
+def bitwise_xor(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The bits that just one has, element by element: x1 ^ x2, of bools or integers.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
+        >>> bh.bitwise_xor(x1, x2).shape
+        (3,)
+    """
+    return record(_BITWISE_XOR, (x1, x2))
+
+
 def broadcast_to(x: Operand, /, shape: Sequence[int]) -> TrackedTensor:
     """`x` repeated along new axes and axes of size 1, to the given shape.
 
@@ -121,6 +571,48 @@ def broadcast_to(x: Operand, /, shape: Sequence[int]) -> TrackedTensor:
         (2, 3)
     """
     return record(_BROADCAST_TO, (x,), shape)
+
+
+def cbrt(x: Operand, /) -> TrackedTensor:
+    """The real cube root of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.cbrt(x).shape
+        (2, 3)
+    """
+    return record(_CBRT, (x,))
+
+
+def ceil(x: Operand, /) -> TrackedTensor:
+    """The least whole number that is not below each element.
+
+    The derivative is 0, at the jumps too.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.ceil(x).shape
+        (2, 3)
+    """
+    return record(_CEIL, (x,))
 
 
 def conj(x: Operand, /) -> TrackedTensor:
@@ -143,6 +635,430 @@ def conj(x: Operand, /) -> TrackedTensor:
     return record(_CONJ, (x,))
 
 
+def cos(x: Operand, /) -> TrackedTensor:
+    """The cosine of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.cos(x).shape
+        (2, 3)
+    """
+    return record(_COS, (x,))
+
+
+def cosh(x: Operand, /) -> TrackedTensor:
+    """The hyperbolic cosine of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.cosh(x).shape
+        (2, 3)
+    """
+    return record(_COSH, (x,))
+
+
+def deg2rad(x: Operand, /) -> TrackedTensor:
+    """Degrees as radians: x * pi / 180.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.deg2rad(x).shape
+        (2, 3)
+    """
+    return record(_DEG2RAD, (x,))
+
+
+def digamma(x: Operand, /) -> TrackedTensor:
+    """The derivative of `lgamma` of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.digamma(x).shape
+        (2, 3)
+    """
+    return record(_DIGAMMA, (x,))
+
+
+def divide(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The quotient x1 / x2, element by element, with broadcasting. Integers are divided as float64.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.divide(x1, x2).shape
+        (2, 3)
+    """
+    return record(_DIVIDE, (x1, x2))
+
+
+def equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether x1 == x2, element by element, with broadcasting; NaN equals nothing.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.equal(x1, x2).shape
+        (2, 3)
+    """
+    return record(_EQUAL, (x1, x2))
+
+
+def erf(x: Operand, /) -> TrackedTensor:
+    """The error function of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.erf(x).shape
+        (2, 3)
+    """
+    return record(_ERF, (x,))
+
+
+def erfc(x: Operand, /) -> TrackedTensor:
+    """1 - erf(x) of each element, accurate where it is near 0.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.erfc(x).shape
+        (2, 3)
+    """
+    return record(_ERFC, (x,))
+
+
+def erfinv(x: Operand, /) -> TrackedTensor:
+    """The inverse of the error function of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.erfinv(x).shape
+        (2, 3)
+    """
+    return record(_ERFINV, (x,))
+
+
+def exp(x: Operand, /) -> TrackedTensor:
+    """The exponential e**x of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.exp(x).shape
+        (2, 3)
+    """
+    return record(_EXP, (x,))
+
+
+def exp2(x: Operand, /) -> TrackedTensor:
+    """2**x of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.exp2(x).shape
+        (2, 3)
+    """
+    return record(_EXP2, (x,))
+
+
+def expm1(x: Operand, /) -> TrackedTensor:
+    """exp(x) - 1 of each element, accurate near 0.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.expm1(x).shape
+        (2, 3)
+    """
+    return record(_EXPM1, (x,))
+
+
+def floor(x: Operand, /) -> TrackedTensor:
+    """The greatest whole number that is not above each element.
+
+    The derivative is 0, at the jumps too.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.floor(x).shape
+        (2, 3)
+    """
+    return record(_FLOOR, (x,))
+
+
+def floor_divide(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The greatest whole number that is not above x1 / x2.
+
+    The derivative is 0, at the jumps too.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((3,)))
+        >>> bh.floor_divide(x1, x2).shape
+        (2, 3)
+    """
+    return record(_FLOOR_DIVIDE, (x1, x2))
+
+
+def fmax(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """As `maximum`, but a NaN gives way to a number.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.fmax(x1, x2).shape
+        (2, 3)
+    """
+    return record(_FMAX, (x1, x2))
+
+
+def fmin(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """As `minimum`, but a NaN gives way to a number.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.fmin(x1, x2).shape
+        (2, 3)
+    """
+    return record(_FMIN, (x1, x2))
+
+
+def gelu(x: Operand, /) -> TrackedTensor:
+    """`x` Phi(x) of each element, Phi being the normal distribution function, exactly (not by tanh).
+
+    Hendrycks, Gimpel (2016), Gaussian error linear units, arXiv:1606.08415.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.gelu(x).shape
+        (2, 3)
+    """
+    return record(_GELU, (x,))
+
+
+def greater(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether x1 > x2, element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.greater(x1, x2).shape
+        (2, 3)
+    """
+    return record(_GREATER, (x1, x2))
+
+
+def greater_equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether x1 >= x2, element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.greater_equal(x1, x2).shape
+        (2, 3)
+    """
+    return record(_GREATER_EQUAL, (x1, x2))
+
+
+def hypot(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The length sqrt(x1**2 + x2**2) of a vector with these coordinates, without overflow on the way.
+
+    Its derivatives at (0, 0) are 0.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.hypot(x1, x2).shape
+        (2, 3)
+    """
+    return record(_HYPOT, (x1, x2))
+
+
 def imag(x: Operand, /) -> TrackedTensor:
     """The imaginary part of each element; zeros when x is real.
 
@@ -161,6 +1077,362 @@ def imag(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_IMAG, (x,))
+
+
+def isfinite(x: Operand, /) -> TrackedTensor:
+    """Whether each element is neither infinite nor NaN.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.isfinite(x).shape
+        (2, 3)
+    """
+    return record(_ISFINITE, (x,))
+
+
+def isinf(x: Operand, /) -> TrackedTensor:
+    """Whether each element is infinite, in its real or imaginary part.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.isinf(x).shape
+        (2, 3)
+    """
+    return record(_ISINF, (x,))
+
+
+def isnan(x: Operand, /) -> TrackedTensor:
+    """Whether each element is NaN, in its real or imaginary part.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.isnan(x).shape
+        (2, 3)
+    """
+    return record(_ISNAN, (x,))
+
+
+def less(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether x1 < x2, element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.less(x1, x2).shape
+        (2, 3)
+    """
+    return record(_LESS, (x1, x2))
+
+
+def less_equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether x1 <= x2, element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.less_equal(x1, x2).shape
+        (2, 3)
+    """
+    return record(_LESS_EQUAL, (x1, x2))
+
+
+def lgamma(x: Operand, /) -> TrackedTensor:
+    """The logarithm of the absolute value of the gamma function of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.lgamma(x).shape
+        (2, 3)
+    """
+    return record(_LGAMMA, (x,))
+
+
+def log(x: Operand, /) -> TrackedTensor:
+    """The natural logarithm of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.log(x).shape
+        (2, 3)
+    """
+    return record(_LOG, (x,))
+
+
+def log10(x: Operand, /) -> TrackedTensor:
+    """The logarithm to base 10 of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.log10(x).shape
+        (2, 3)
+    """
+    return record(_LOG10, (x,))
+
+
+def log1p(x: Operand, /) -> TrackedTensor:
+    """log(1 + x) of each element, accurate near 0.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.log1p(x).shape
+        (2, 3)
+    """
+    return record(_LOG1P, (x,))
+
+
+def log2(x: Operand, /) -> TrackedTensor:
+    """The logarithm to base 2 of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.log2(x).shape
+        (2, 3)
+    """
+    return record(_LOG2, (x,))
+
+
+def log_sigmoid(x: Operand, /) -> TrackedTensor:
+    """log(sigmoid(x)) of each element, accurate where the sigmoid is near 0 or 1.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.log_sigmoid(x).shape
+        (2, 3)
+    """
+    return record(_LOG_SIGMOID, (x,))
+
+
+def logaddexp(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """log(exp(x1) + exp(x2)), element by element, without overflow.
+
+    Infinities are taken: where both are -inf, so is the result, and each has half the derivative.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.logaddexp(x1, x2).shape
+        (2, 3)
+    """
+    return record(_LOGADDEXP, (x1, x2))
+
+
+def logaddexp2(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """log2(2**x1 + 2**x2), element by element, without overflow.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.logaddexp2(x1, x2).shape
+        (2, 3)
+    """
+    return record(_LOGADDEXP2, (x1, x2))
+
+
+def logical_and(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether both are true (not 0), element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.logical_and(x1, x2).shape
+        (2, 3)
+    """
+    return record(_LOGICAL_AND, (x1, x2))
+
+
+def logical_not(x: Operand, /) -> TrackedTensor:
+    """Whether each element is false (0).
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.logical_not(x).shape
+        (2, 3)
+    """
+    return record(_LOGICAL_NOT, (x,))
+
+
+def logical_or(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether one or both are true (not 0), element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.logical_or(x1, x2).shape
+        (2, 3)
+    """
+    return record(_LOGICAL_OR, (x1, x2))
+
+
+def logical_xor(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether just one is true (not 0), element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.logical_xor(x1, x2).shape
+        (2, 3)
+    """
+    return record(_LOGICAL_XOR, (x1, x2))
 
 
 def matmul(x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -207,6 +1479,54 @@ def matrix_transpose(x: Operand, /) -> TrackedTensor:
     return record(_MATRIX_TRANSPOSE, (x,))
 
 
+def maximum(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The greater of x1 and x2, element by element; NaN where one is NaN.
+
+    Equals share the derivative evenly.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.maximum(x1, x2).shape
+        (2, 3)
+    """
+    return record(_MAXIMUM, (x1, x2))
+
+
+def minimum(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The lesser of x1 and x2, element by element; NaN where one is NaN.
+
+    Equals share the derivative evenly.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.minimum(x1, x2).shape
+        (2, 3)
+    """
+    return record(_MINIMUM, (x1, x2))
+
+
 def multiply(x1: Operand, x2: Operand, /) -> TrackedTensor:
     """The product x1 * x2, element by element, with broadcasting.
 
@@ -249,6 +1569,96 @@ def negative(x: Operand, /) -> TrackedTensor:
     return record(_NEGATIVE, (x,))
 
 
+def not_equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Whether x1 != x2, element by element, with broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.not_equal(x1, x2).shape
+        (2, 3)
+    """
+    return record(_NOT_EQUAL, (x1, x2))
+
+
+def positive(x: Operand, /) -> TrackedTensor:
+    """The same number +x, element by element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.positive(x).shape
+        (2, 3)
+    """
+    return record(_POSITIVE, (x,))
+
+
+def pow(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """The power x1 ** x2, element by element, with broadcasting.
+
+    Where x1 ** x2 is 0, and at 0 ** 0, the derivative with respect to x2 is 0. With respect to x1
+    it is that of a polynomial for exponents 0, 1, 2, ..., at any base: 2 * x1 for x1 ** 2, 0 for x1
+    ** 0. At a negative real base the derivative with respect to x2 is NaN: there is none.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+        InvalidArgument: INVALID_VALUE, once the value is asked for, for an integer array to a
+            negative integer power.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.pow(x1, x2).shape
+        (2, 3)
+    """
+    return record(_POW, (x1, x2))
+
+
+def rad2deg(x: Operand, /) -> TrackedTensor:
+    """Radians as degrees: x * 180 / pi.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.rad2deg(x).shape
+        (2, 3)
+    """
+    return record(_RAD2DEG, (x,))
+
+
 def real(x: Operand, /) -> TrackedTensor:
     """The real part of each element; x itself when x is real.
 
@@ -267,6 +1677,68 @@ def real(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_REAL, (x,))
+
+
+def reciprocal(x: Operand, /) -> TrackedTensor:
+    """1 / x, element by element. Integers count as float64.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.reciprocal(x).shape
+        (2, 3)
+    """
+    return record(_RECIPROCAL, (x,))
+
+
+def relu(x: Operand, /) -> TrackedTensor:
+    """`x` where it is positive, else 0. The derivative at 0 is 0.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.relu(x).shape
+        (2, 3)
+    """
+    return record(_RELU, (x,))
+
+
+def remainder(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """`x1` - x2 * floor(x1 / x2), element by element: it has the sign of x2.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((3,)))
+        >>> bh.remainder(x1, x2).shape
+        (2, 3)
+    """
+    return record(_REMAINDER, (x1, x2))
 
 
 def reshape(x: Operand, /, shape: int | Sequence[int]) -> TrackedTensor:
@@ -288,6 +1760,231 @@ def reshape(x: Operand, /, shape: int | Sequence[int]) -> TrackedTensor:
         (3, 2)
     """
     return record(_RESHAPE, (x,), shape)
+
+
+def round(x: Operand, /, decimals: int = 0) -> TrackedTensor:
+    """The nearest number with so many decimals, halves to the even one.
+
+    The derivative is 0, at the jumps too.
+
+    Args:
+        x: Tensor, array or number.
+        decimals: Decimals that stay; a negative number rounds to tens, hundreds, ...
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2,)))
+        >>> bh.round(x, 2).shape
+        (2,)
+    """
+    return record(_ROUND, (x,), decimals)
+
+
+def rsqrt(x: Operand, /) -> TrackedTensor:
+    """The reciprocal of the square root of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.rsqrt(x).shape
+        (2, 3)
+    """
+    return record(_RSQRT, (x,))
+
+
+def sigmoid(x: Operand, /) -> TrackedTensor:
+    """The logistic function 1 / (1 + exp(-x)) of each element, without overflow.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.sigmoid(x).shape
+        (2, 3)
+    """
+    return record(_SIGMOID, (x,))
+
+
+def sign(x: Operand, /) -> TrackedTensor:
+    """-1, 0 or 1 by the sign of each element; x / abs(x), and 0 at 0, for a complex one.
+
+    The derivative is 0 for real elements, and at 0.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.sign(x).shape
+        (2, 3)
+    """
+    return record(_SIGN, (x,))
+
+
+def silu(x: Operand, /) -> TrackedTensor:
+    """`x` sigmoid(x) of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.silu(x).shape
+        (2, 3)
+    """
+    return record(_SILU, (x,))
+
+
+def sin(x: Operand, /) -> TrackedTensor:
+    """The sine of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.sin(x).shape
+        (2, 3)
+    """
+    return record(_SIN, (x,))
+
+
+def sinc(x: Operand, /) -> TrackedTensor:
+    """sin(pi x) / (pi x) of each element, and 1 at 0, as NumPy has it.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.sinc(x).shape
+        (2, 3)
+    """
+    return record(_SINC, (x,))
+
+
+def sinh(x: Operand, /) -> TrackedTensor:
+    """The hyperbolic sine of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.sinh(x).shape
+        (2, 3)
+    """
+    return record(_SINH, (x,))
+
+
+def softplus(x: Operand, /) -> TrackedTensor:
+    """log(1 + exp(x)) of each element, without overflow.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.softplus(x).shape
+        (2, 3)
+    """
+    return record(_SOFTPLUS, (x,))
+
+
+def sqrt(x: Operand, /) -> TrackedTensor:
+    """The square root of each element; NaN for a negative real.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.sqrt(x).shape
+        (2, 3)
+    """
+    return record(_SQRT, (x,))
+
+
+def square(x: Operand, /) -> TrackedTensor:
+    """The square x * x of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.square(x).shape
+        (2, 3)
+    """
+    return record(_SQUARE, (x,))
 
 
 def stack(arrays: Sequence[Operand], /, axis: int = 0) -> TrackedTensor:
@@ -379,6 +2076,46 @@ def sum(
     return record(_SUM, (x,), axis, keepdims)
 
 
+def tan(x: Operand, /) -> TrackedTensor:
+    """The tangent of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.tan(x).shape
+        (2, 3)
+    """
+    return record(_TAN, (x,))
+
+
+def tanh(x: Operand, /) -> TrackedTensor:
+    """The hyperbolic tangent of each element.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.tanh(x).shape
+        (2, 3)
+    """
+    return record(_TANH, (x,))
+
+
 def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
     """The lower triangles of x's last two axes, zeros above.
 
@@ -400,6 +2137,28 @@ def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
     return record(_TRIL, (x,), k)
 
 
+def trunc(x: Operand, /) -> TrackedTensor:
+    """Each element without its fraction.
+
+    The derivative is 0, at the jumps too.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.trunc(x).shape
+        (2, 3)
+    """
+    return record(_TRUNC, (x,))
+
+
 def unstack(x: Operand, /, *, axis: int = 0) -> tuple[TrackedTensor, ...]:
     """The arrays that x consists of along an axis, as a tuple.
 
@@ -419,3 +2178,101 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[TrackedTensor, ...]:
         [(2,), (2,), (2,)]
     """
     return record_several(_UNSTACK, (x,), axis)
+
+
+def where(condition: Operand, x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """`x1` where the condition is true (not 0), else x2, element by element, with broadcasting.
+
+    No gradient flows to the condition, nor to what was not chosen, whatever stands there.
+
+    Args:
+        condition: Tensor, array or number.
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> condition = np.array([[True, False, True], [False, True, True]])
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.where(condition, x1, x2).shape
+        (2, 3)
+    """
+    return record(_WHERE, (condition, x1, x2))
+
+
+def xlog1py(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """`x1` log(1 + x2), element by element, and 0 where x1 is 0.
+
+    Where x1 is 0 and x2 is not above -1, both derivatives are 0.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.xlog1py(x1, x2).shape
+        (2, 3)
+    """
+    return record(_XLOG1PY, (x1, x2))
+
+
+def xlogy(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """`x1` log(x2), element by element, and 0 where x1 is 0.
+
+    Where x1 is 0 and x2 is not positive, both derivatives are 0.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.xlogy(x1, x2).shape
+        (2, 3)
+    """
+    return record(_XLOGY, (x1, x2))
+
+
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+bitwise_not = bitwise_invert
+invert = bitwise_invert
+conjugate = conj
+radians = deg2rad
+psi = digamma
+true_divide = divide
+gammaln = lgamma
+log_expit = log_sigmoid
+power = pow
+degrees = rad2deg
+mod = remainder
+around = round
+expit = sigmoid
+swish = silu

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from backhaul import _ops, functions, linalg
+from backhaul import _ops, functions, linalg, selection
 from backhaul_proto.catalog.ops import get
 from backhaul_proto.errors import InvalidArgument
-
-_ALIASES: Final[Mapping[str, str]] = {"conjugate": "conj"}
-"""NumPy's names of ops that the catalog has under another."""
 
 _DEFAULTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "dtype": (None,),
@@ -61,11 +58,10 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
 
 
 def _find(name: str, path: str) -> Callable[..., Any]:
-    path = _ALIASES.get(path, path)
     if path == "einsum":
         return functions.einsum
     head, _, tail = path.rpartition(".")
-    for module in (linalg, _ops) if head == "linalg" else (_ops,):
+    for module in (linalg, _ops) if head == "linalg" else (_ops, selection):
         if tail in module.__all__:
             found: Callable[..., Any] = getattr(module, tail)
             return found

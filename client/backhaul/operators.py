@@ -11,24 +11,44 @@ from numpy.typing import DTypeLike
 from backhaul import numpy_protocol
 from backhaul.handle import Handle
 from backhaul.recording import record, record_einsum, record_several
+from backhaul.selection import clip
 from backhaul_proto.catalog.ops import get
 
 if TYPE_CHECKING:
     from backhaul.tensor import TrackedTensor
 
+_ABS: Final = get("abs")
 _ADD: Final = get("add")
+_AND: Final = get("bitwise_and")
 _ASTYPE: Final = get("astype")
 _CONJ: Final = get("conj")
+_DIVIDE: Final = get("divide")
+_EQUAL: Final = get("equal")
+_FLOOR_DIVIDE: Final = get("floor_divide")
+_GREATER: Final = get("greater")
+_GREATER_EQUAL: Final = get("greater_equal")
 _IMAG: Final = get("imag")
+_INVERT: Final = get("bitwise_invert")
+_LESS: Final = get("less")
+_LESS_EQUAL: Final = get("less_equal")
 _MATMUL: Final = get("matmul")
 _MULTIPLY: Final = get("multiply")
 _NEGATIVE: Final = get("negative")
+_NOT_EQUAL: Final = get("not_equal")
+_OR: Final = get("bitwise_or")
+_POSITIVE: Final = get("positive")
+_POW: Final = get("pow")
 _REAL: Final = get("real")
+_REMAINDER: Final = get("remainder")
 _RESHAPE: Final = get("reshape")
+_ROUND: Final = get("round")
 _SUBTRACT: Final = get("subtract")
 _SUM: Final = get("sum")
 _UNSTACK: Final = get("unstack")
-_VALUES: Final = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+_XOR: Final = get("bitwise_xor")
+_AS_POWERS: Final = {2: get("square"), -1: get("reciprocal"), 0.5: get("sqrt")}
+"""What NumPy's ** takes for these exponents, as the general power is many times slower."""
+_VALUES: Final = (Handle, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
 class Operators(Handle):
@@ -63,22 +83,87 @@ class Operators(Handle):
     def __rmatmul__(self, other: Any) -> TrackedTensor:
         return record(_MATMUL, (other, self))
 
+    def __truediv__(self, other: Any) -> TrackedTensor:
+        return record(_DIVIDE, (self, other))
+
+    def __rtruediv__(self, other: Any) -> TrackedTensor:
+        return record(_DIVIDE, (other, self))
+
+    def __floordiv__(self, other: Any) -> TrackedTensor:
+        return record(_FLOOR_DIVIDE, (self, other))
+
+    def __rfloordiv__(self, other: Any) -> TrackedTensor:
+        return record(_FLOOR_DIVIDE, (other, self))
+
+    def __mod__(self, other: Any) -> TrackedTensor:
+        return record(_REMAINDER, (self, other))
+
+    def __rmod__(self, other: Any) -> TrackedTensor:
+        return record(_REMAINDER, (other, self))
+
+    def __pow__(self, other: Any) -> TrackedTensor:
+        if type(other) in (int, float) and other in _AS_POWERS and self._node_type.aval.inexact:
+            return record(_AS_POWERS[other], (self,))
+        return record(_POW, (self, other))
+
+    def __rpow__(self, other: Any) -> TrackedTensor:
+        return record(_POW, (other, self))
+
     def __neg__(self) -> TrackedTensor:
         return record(_NEGATIVE, (self,))
 
-    # Tensors are compared by identity, so that lists, sets and dicts of them work as those of any object.
+    def __pos__(self) -> TrackedTensor:
+        return record(_POSITIVE, (self,))
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Handle):
-            return self is other
-        if isinstance(other, _VALUES):
-            raise TypeError(
-                "tensors are not compared with values by == and !=: there is no op for it yet. Compare the "
-                "value, tensor.numpy() == ..., or ask for identity with `is`"
-            )
-        return NotImplemented
+    def __abs__(self) -> TrackedTensor:
+        return record(_ABS, (self,))
+
+    # Comparisons give bools for each element, as NumPy's do, also == and !=. With what is no value they
+    # are Python's: by identity. So is the hash: dicts and sets find a tensor by what it is, and never ask
+    # ==. A list does: `t in [...]` and list.index are for tensors of one element, or ask `is`.
+
+    def __eq__(self, other: object) -> Any:
+        return record(_EQUAL, (self, other)) if isinstance(other, _VALUES) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return record(_NOT_EQUAL, (self, other)) if isinstance(other, _VALUES) else NotImplemented
+
+    def __lt__(self, other: Any) -> TrackedTensor:
+        return record(_LESS, (self, other))
+
+    def __le__(self, other: Any) -> TrackedTensor:
+        return record(_LESS_EQUAL, (self, other))
+
+    def __gt__(self, other: Any) -> TrackedTensor:
+        return record(_GREATER, (self, other))
+
+    def __ge__(self, other: Any) -> TrackedTensor:
+        return record(_GREATER_EQUAL, (self, other))
 
     __hash__ = Handle.__hash__
+
+    # Logic of bools, and bits of integers
+
+    def __and__(self, other: Any) -> TrackedTensor:
+        return record(_AND, (self, other))
+
+    def __rand__(self, other: Any) -> TrackedTensor:
+        return record(_AND, (other, self))
+
+    def __or__(self, other: Any) -> TrackedTensor:
+        return record(_OR, (self, other))
+
+    def __ror__(self, other: Any) -> TrackedTensor:
+        return record(_OR, (other, self))
+
+    def __xor__(self, other: Any) -> TrackedTensor:
+        return record(_XOR, (self, other))
+
+    def __rxor__(self, other: Any) -> TrackedTensor:
+        return record(_XOR, (other, self))
+
+    def __invert__(self) -> TrackedTensor:
+        return record(_INVERT, (self,))
 
     # NumPy's methods and properties
 
@@ -96,6 +181,14 @@ class Operators(Handle):
     def astype(self, dtype: DTypeLike) -> TrackedTensor:
         """It in another dtype; see `backhaul.astype`."""
         return record(_ASTYPE, (self,), dtype)
+
+    def clip(self, min: Any = None, max: Any = None) -> TrackedTensor:
+        """It brought within bounds; see `backhaul.clip`."""
+        return clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> TrackedTensor:
+        """It with so many decimals; see `backhaul.round`."""
+        return record(_ROUND, (self,), decimals)
 
     def conj(self) -> TrackedTensor:
         """Its complex conjugate."""

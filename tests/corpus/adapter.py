@@ -11,12 +11,47 @@ import backhaul as bh
 
 Array = np.ndarray[Any, Any]
 
+
+def _clip(x: Any, lo: Any = None, hi: Any = None) -> bh.TrackedTensor:
+    return bh.clip(x, lo, hi)
+
+
 # The corpus's name of each op, and the function of ours that it stands for.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": bh.add,
     "sub": bh.subtract,
     "mul": bh.multiply,
+    "div": bh.divide,
     "neg": bh.negative,
+    "power": bh.power,
+    "square": bh.square,
+    "sqrt": bh.sqrt,
+    "reciprocal": bh.reciprocal,
+    "abs": bh.abs,
+    "exp": bh.exp,
+    "expm1": bh.expm1,
+    "log": bh.log,
+    "log1p": bh.log1p,
+    "logaddexp": bh.logaddexp,
+    "sin": bh.sin,
+    "cos": bh.cos,
+    "tan": bh.tan,
+    "sinh": bh.sinh,
+    "cosh": bh.cosh,
+    "tanh": bh.tanh,
+    "arcsin": bh.arcsin,
+    "arctan": bh.arctan,
+    "arctanh": bh.arctanh,
+    "arctan2": bh.arctan2,
+    "sigmoid": bh.sigmoid,
+    "softplus": bh.softplus,
+    "relu": bh.relu,
+    "maximum": bh.maximum,
+    "minimum": bh.minimum,
+    "where": bh.where,
+    "clip": _clip,
+    "greater": bh.greater,
+    "less": bh.less,
     "sum": bh.sum,
     "real": bh.real,
     "imag": bh.imag,

@@ -3,6 +3,36 @@
 `ops.CATALOG` is filled by importing this package; a family of ops is a module of it.
 """
 
-from backhaul_proto.catalog import einsum, elementwise, linalg, manipulation, reductions
+from backhaul_proto.catalog import (
+    activation,
+    arithmetic,
+    comparison,
+    conversion,
+    einsum,
+    exponential,
+    linalg,
+    manipulation,
+    parts,
+    reductions,
+    rounding,
+    selection,
+    special,
+    trigonometric,
+)
 
-__all__ = ["einsum", "elementwise", "linalg", "manipulation", "reductions"]
+__all__ = [
+    "activation",
+    "arithmetic",
+    "comparison",
+    "conversion",
+    "einsum",
+    "exponential",
+    "linalg",
+    "manipulation",
+    "parts",
+    "reductions",
+    "rounding",
+    "selection",
+    "special",
+    "trigonometric",
+]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
+from scipy import special
 
 Array = Any
 
@@ -55,6 +56,17 @@ def numpy_namespace() -> Namespace:
             "unstack": _unstack,
             "reshape": _reshape,
             "solve_lower": _solve_lower,
+            "angle": _angle,
+            "digamma": special.psi,
+            "erf": special.erf,
+            "erfc": special.erfc,
+            "erfinv": special.erfinv,
+            "lgamma": special.gammaln,
+            "log_sigmoid": special.log_expit,
+            "polygamma": _polygamma,
+            "sigmoid": _sigmoid,
+            "xlog1py": special.xlog1py,
+            "xlogy": special.xlogy,
         },
     )
 
@@ -69,6 +81,24 @@ def _real(x: Array) -> Array:
 
 def _imag(x: Array) -> Array:
     return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+def _angle(x: Array) -> Array:
+    return np.arctan2(
+        x.imag, x.real
+    )  # np.angle of float32 is float32 as well, but takes twice as long
+
+
+def _sigmoid(x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return special.expit(x)
+    left = x.real < 0
+    small = np.exp(np.where(left, x, -x))
+    return np.where(left, small, 1) / (1 + small)
+
+
+def _polygamma(x: Array, *, order: int) -> Array:
+    return special.polygamma(order, x).astype(x.dtype, copy=False)  # computed in float64
 
 
 def _astype(x: Array, dtype: np.dtype) -> Array:

@@ -118,6 +118,49 @@ class Bilinear(Rule):
         )
 
 
+class Pointwise(Rule):
+    """Base of y = f(x), element by element, that one derivative f' tells all of.
+
+    For complex x, f is holomorphic: the cotangent is multiplied with the conjugate of f'(x).
+    """
+
+    def derivative(self, F: Namespace, y: Array, x: Array) -> Array:
+        """f'(x)."""
+        raise NotImplementedError
+
+    def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
+        return F.multiply(dx, self.derivative(F, y, x))
+
+    def vjp(self, F: Namespace, ct: Array, y: Array, x: Array) -> Any:
+        return (lambda: F.multiply(ct, F.conj(self.derivative(F, y, x))),)
+
+
+class Steps(Rule):
+    """Base of rules that are constant between jumps: the derivative is 0 wherever there is one."""
+
+    def jvp(self, F: Namespace, y: Array, *operands: Array, **keywords: Any) -> None:
+        return None
+
+    def cotangents(
+        self,
+        F: Namespace,
+        ct: Array,
+        y: Array,
+        operands: Sequence[Array],
+        needs: Sequence[bool],
+        **keywords: Any,
+    ) -> Cotangents:
+        # Zeros, not nothing: the loss does reach the operand, and has an entry for it.
+        return [zeros_like(F, x) if need else None for x, need in zip(operands, needs, strict=True)]
+
+
+class NotDifferentiable(Rule):
+    """Base of rules that the engine asks for no cotangent; results within a vjp are plain, never duals."""
+
+    def jvp(self, F: Namespace, y: Array, *operands: Array, **keywords: Any) -> None:
+        return None
+
+
 RULES: Final[dict[str, Rule]] = {}
 
 R = TypeVar("R", bound=Rule)

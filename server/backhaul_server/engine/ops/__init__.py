@@ -1,5 +1,35 @@
 """The rules of all ops, one file a family. `rules.RULES` is filled by importing this package."""
 
-from backhaul_server.engine.ops import einsum, elementwise, linalg, manipulation, reductions
+from backhaul_server.engine.ops import (
+    activation,
+    arithmetic,
+    comparison,
+    conversion,
+    einsum,
+    exponential,
+    linalg,
+    manipulation,
+    parts,
+    reductions,
+    rounding,
+    selection,
+    special,
+    trigonometric,
+)
 
-__all__ = ["einsum", "elementwise", "linalg", "manipulation", "reductions"]
+__all__ = [
+    "activation",
+    "arithmetic",
+    "comparison",
+    "conversion",
+    "einsum",
+    "exponential",
+    "linalg",
+    "manipulation",
+    "parts",
+    "reductions",
+    "rounding",
+    "selection",
+    "special",
+    "trigonometric",
+]
