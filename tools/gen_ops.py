@@ -236,7 +236,8 @@ def example(op: Op) -> str:
 def value(sample: Sample, position: int) -> str:
     """An operand of a sample in an example."""
     if position in sample.constants:
-        return f"np.array({sample.constants[position]!r})"
+        array = f"np.array({sample.constants[position]!r})"
+        return array if len(sample.constants) < len(sample.shapes) else f"tape.constant({array})"
     return f"tape.leaf(np.ones({sample.shapes[position]!r}))"
 
 

@@ -142,9 +142,10 @@ from backhaul._ops import (
     xlog1py,
     xlogy,
 )
+from backhaul.checking import GradReport, check_grad
 from backhaul.connection import Connection, connect
-from backhaul.functions import apply, einsum, ops, tracked_einsum
-from backhaul.gradients import Gradients, HvpResult
+from backhaul.functions import apply, einsum, fetch, ops, tracked_einsum
+from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.selection import clip
 from backhaul.tape import Tape
 from backhaul.tensor import TrackedTensor
@@ -187,6 +188,7 @@ __all__ = [
     "Cancelled",
     "Connection",
     "DeadlineExceeded",
+    "GradReport",
     "Gradients",
     "HvpNotSupported",
     "HvpResult",
@@ -199,6 +201,7 @@ __all__ = [
     "MissingNode",
     "NonScalarLoss",
     "PermissionDenied",
+    "PushforwardResult",
     "QuotaExceeded",
     "ResourceError",
     "ServerBusy",
@@ -244,6 +247,7 @@ __all__ = [
     "broadcast_to",
     "cbrt",
     "ceil",
+    "check_grad",
     "clip",
     "conj",
     "conjugate",
@@ -265,6 +269,7 @@ __all__ = [
     "exp2",
     "expit",
     "expm1",
+    "fetch",
     "floor",
     "floor_divide",
     "fmax",

@@ -500,8 +500,8 @@ def bitwise_and(x1: Operand, x2: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x1 = np.array([5, 2, -1])
-        >>> x2 = np.array(3)
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
         >>> bh.bitwise_and(x1, x2).shape
         (3,)
     """
@@ -521,7 +521,7 @@ def bitwise_invert(x: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x = np.array([5, 2, -1])
+        >>> x = tape.constant(np.array([5, 2, -1]))
         >>> bh.bitwise_invert(x).shape
         (3,)
     """
@@ -542,8 +542,8 @@ def bitwise_or(x1: Operand, x2: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x1 = np.array([5, 2, -1])
-        >>> x2 = np.array(3)
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
         >>> bh.bitwise_or(x1, x2).shape
         (3,)
     """
@@ -564,8 +564,8 @@ def bitwise_xor(x1: Operand, x2: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x1 = np.array([5, 2, -1])
-        >>> x2 = np.array(3)
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
         >>> bh.bitwise_xor(x1, x2).shape
         (3,)
     """

@@ -31,6 +31,7 @@ from backhaul_proto.messages import (
     Limits,
     NodeOrArray,
     PullbackQuestion,
+    PushforwardQuestion,
     Question,
 )
 from backhaul_proto.v1 import graph_pb2, service_pb2, tensor_pb2
@@ -172,12 +173,11 @@ def write_execute(request: Execute) -> Parts:
             _write_wrt(message.pullback, question.wrt)
         case HvpQuestion() as question:
             message.hvp.loss = question.loss
-            for direction in question.directions:
-                added = message.hvp.directions.add()
-                for leaf, tangent in direction:
-                    entry = added.tangents.add(leaf=leaf)
-                    _write_operand(entry.tangent, tangent, arrays)
+            _write_directions(message.hvp, question.directions, arrays)
             _write_wrt(message.hvp, question.wrt)
+        case PushforwardQuestion() as question:
+            message.pushforward.output = question.output
+            _write_directions(message.pushforward, question.directions, arrays)
     return message.SerializeToString(), arrays
 
 
@@ -197,6 +197,8 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
             question = read_pullback(message.pullback, arrays)
         case "hvp":
             question = read_hvp(message.hvp, arrays)
+        case "pushforward":
+            question = read_pushforward(message.pushforward, arrays)
     return Execute(
         session=message.session.id,
         epoch=message.session.epoch,
@@ -225,11 +227,29 @@ def read_hvp(
     message: service_pb2.HvpQuestion | service_pb2.HvpRequest, arrays: Sequence[Array]
 ) -> HvpQuestion:
     """The question of an Execute, or of a plain Hvp."""
-    directions: list[Direction] = [
+    return HvpQuestion(message.loss, _read_directions(message, arrays), _read_wrt(message))
+
+
+def read_pushforward(
+    message: service_pb2.PushforwardQuestion | service_pb2.PushforwardRequest,
+    arrays: Sequence[Array],
+) -> PushforwardQuestion:
+    """The question of an Execute, or of a plain Pushforward."""
+    return PushforwardQuestion(message.output, _read_directions(message, arrays))
+
+
+def _write_directions(message: Any, directions: Sequence[Direction], arrays: list[Array]) -> None:
+    for direction in directions:
+        added = message.directions.add()
+        for leaf, tangent in direction:
+            _write_operand(added.tangents.add(leaf=leaf).tangent, tangent, arrays)
+
+
+def _read_directions(message: Any, arrays: Sequence[Array]) -> list[Direction]:
+    return [
         [(each.leaf, _read_operand(each.tangent, arrays, "tangent")) for each in direction.tangents]
         for direction in message.directions
     ]
-    return HvpQuestion(message.loss, directions, _read_wrt(message))
 
 
 def _write_operand(message: graph_pb2.Operand, operand: NodeOrArray, arrays: list[Array]) -> None:
@@ -283,6 +303,7 @@ def write_answer(answer: Answer) -> Parts:
         base_id=answer.base_id,
         failures=map(_failure_message, answer.failures),
         values=[place(value) for value in answer.values],
+        tangents=[place(tangent) for tangent in answer.tangents],
     )
     if answer.question_failure is not None:
         message.question_failure.CopyFrom(_failure_message(answer.question_failure))
@@ -311,7 +332,7 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
             else None
         ),
         values=[arrays[i] for i in message.values],
-        loss_value=arrays[message.loss_value] if message.sets else None,
+        loss_value=arrays[message.loss_value] if message.sets or message.tangents else None,
         sets=[
             GradientSet(
                 list(each.nodes),
@@ -321,6 +342,7 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
             for each in message.sets
         ],
         limits=read_limits(message.limits) if message.HasField("limits") else None,
+        tangents=[arrays[i] for i in message.tangents],
     )
 
 

@@ -170,6 +170,7 @@ REASONS: Mapping[str, Kind] = {
     "INVALID_TARGET": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "INVALID_VALUE": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "MALFORMED_REQUEST": Kind(InvalidArgument, "INVALID_ARGUMENT"),
+    "PLUGIN_FAILED": Kind(InvalidArgument, "FAILED_PRECONDITION"),
     "UNKNOWN_OP": Kind(InvalidArgument, "UNIMPLEMENTED"),
     "NODE_ID_TAKEN": Kind(InvalidArgument, "ALREADY_EXISTS"),
     "SEQUENCE_REUSED": Kind(InvalidArgument, "ALREADY_EXISTS"),

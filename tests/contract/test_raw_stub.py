@@ -96,6 +96,9 @@ def test_the_plain_path_from_leaf_to_hvp(stub: Any, session: Any) -> None:
     answer = stub.Hvp(service_pb2.HvpRequest(session=session, loss=loss.node))
     found = {each.node: tensors.read(each.tensor) for each in answer.sets[0].hvps}
     np.testing.assert_array_equal(found[b.node], np.full((3, 4), 12.0))
+    answer = stub.Pushforward(service_pb2.PushforwardRequest(session=session, output=c.node))
+    np.testing.assert_array_equal(tensors.read(answer.tangents[0]), np.full((2, 4), 3.0))
+    np.testing.assert_array_equal(tensors.read(answer.value), np.full((2, 4), 3.0))
 
 
 def test_apply_infer_and_several_results(stub: Any, session: Any) -> None:

@@ -14,7 +14,16 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from backhaul_proto.catalog.avals import MAX_BYTES, MAX_RANK, SUPPORTED, Aval, is_array_shape
+from backhaul_proto.catalog.avals import (
+    BOOL,
+    INEXACT,
+    INTEGER,
+    MAX_BYTES,
+    MAX_RANK,
+    SUPPORTED,
+    Aval,
+    is_array_shape,
+)
 from backhaul_proto.errors import BackhaulError, make_error
 
 Ints = tuple[int, ...]
@@ -122,6 +131,11 @@ class Op:
     def variadic(self) -> bool:
         """Whether the op takes any number of operands."""
         return bool(self.operands) and self.operands[-1].startswith("*")
+
+    @property
+    def dtypes(self) -> tuple[np.dtype, ...]:
+        """The dtypes that operands may have, those with gradients first."""
+        return tuple(dtype for dtype in (*INEXACT, *INTEGER, BOOL) if dtype.kind in self.kinds)
 
     def promotes_operand(self, position: int) -> bool:
         """Whether the operand takes part in promotion."""

@@ -1,6 +1,6 @@
-"""The two passes: pullback, and hvp as the same pullback on duals.
+"""The passes: pushforward, pullback, and hvp as the same pullback on duals.
 
-Neither recurses nor changes the tape. A cotangent that nobody sent does not exist (it is not an array of
+None recurses or changes the tape. A cotangent that nobody sent does not exist (it is not an array of
 zeros); the first that arrives at a node is stored, and sums are made in place only into arrays that
 this pass made itself.
 """
@@ -56,12 +56,28 @@ def hvp(
     """Gradients and H·v of the loss, one pair a direction; see `Tape.hvp`."""
     order, wanted, needed = _plan(loss, wrt)
     seed = _one(engine, loss)
-    if not directions:
-        directions = ({node: node.tangent for node in order if node.tangent is not None},)
     return [
         _along(engine, loss, seed, direction, order, wanted, needed, wrt)
-        for direction in directions
+        for direction in directions or (_own_tangents(order),)
     ]
+
+
+def pushforward(
+    engine: Engine, output: Node, directions: Sequence[Mapping[Node, Array]]
+) -> list[Array]:
+    """Tangents of the output, one a direction; see `Tape.pushforward`."""
+    order, _, _ = _plan(output, None)
+    found = []
+    for direction in directions or (_own_tangents(order),):
+        tangent = push(engine.plain, order, direction)[0].get(output)
+        if tangent is None:
+            tangent = engine.xp.zeros(output.aval.shape, dtype=output.aval.dtype)
+        found.append(tangent)
+    return found
+
+
+def _own_tangents(order: Sequence[Node]) -> dict[Node, Array]:
+    return {node: node.tangent for node in order if node.tangent is not None}
 
 
 def _along(

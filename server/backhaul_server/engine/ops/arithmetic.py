@@ -103,10 +103,11 @@ class Pow(Rule):
 
 
 def _by_base(F: Namespace, a: Array, p: Array) -> Array:
-    """The slope p a**(p - 1); 0 for a**0 at a = 0, where a**-1 is no finite number to multiply by 0."""
+    """The slope p a**(p - 1); constant 0 for a**0 at a = 0, where 0 a**-1 is no number."""
     tiny = F.xp.finfo(a.dtype).smallest_normal  # below it too, 1 / a may be infinite
     constant = F.logical_and(F.equal(p, 0), F.less(F.abs(a), tiny))
-    return F.multiply(p, F.pow(F.where(constant, 1.0, a), F.subtract(p, 1.0)))
+    power = F.pow(F.where(constant, 1.0, a), F.subtract(p, 1.0))
+    return F.multiply(F.where(constant, 0.0, p), power)
 
 
 def _by_exponent(F: Namespace, y: Array, a: Array, p: Array) -> Array:

@@ -76,66 +76,60 @@ class _Extremum(Rule):
     """Base of the greater or lesser of a and b. Equals share evenly, and so do two NaNs."""
 
     def jvp(self, F: Namespace, y: Array, a: Array, b: Array, da: Array, db: Array) -> Array:
-        return plus(
+        of_a, of_b, tied = self._taken(F, y, a, b)
+        moved = plus(
             F,
-            None if da is None else self._share(F, da, a, b),
-            None if db is None else self._share(F, db, b, a),
+            None if da is None else F.where(of_a, da, 0.0),
+            None if db is None else F.where(of_b, db, 0.0),
         )
+        return F.where(tied, F.multiply(moved, 0.5), moved)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, a: Array, b: Array) -> Any:
-        return (lambda: self._share(F, ct, a, b), lambda: self._share(F, ct, b, a))
+        of_a, of_b, tied = self._taken(F, y, a, b)
+        share = F.where(tied, F.multiply(ct, 0.5), ct)
+        return (lambda: F.where(of_a, share, 0.0), lambda: F.where(of_b, share, 0.0))
 
-    def _share(self, F: Namespace, ct: Array, a: Array, b: Array) -> Array:
-        """What is a's of a tangent or cotangent: all where a is y, half where b is as well."""
-        lost, won = self.beaten(F, a, b), self.beaten(F, b, a)
-        tied = F.logical_not(F.logical_or(lost, won))
-        return F.where(lost, 0.0, F.where(tied, F.multiply(ct, 0.5), ct))
+    def _taken(self, F: Namespace, y: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
+        """Where y is a, where it is b, and where it is both."""
+        of_a = F.logical_or(F.equal(y, a), self.is_nan_of(F, y, a))
+        of_b = F.logical_or(F.equal(y, b), self.is_nan_of(F, y, b))
+        return of_a, of_b, F.logical_and(of_a, of_b)
 
-    def beaten(self, F: Namespace, a: Array, b: Array) -> Array:
-        """Where y is b and not a."""
-        raise NotImplementedError
+    def is_nan_of(self, F: Namespace, y: Array, x: Array) -> Array:
+        """Where y is NaN because x is: NaN equals nothing. Here, one NaN suffices."""
+        return F.isnan(x)
 
 
 @rule("maximum")
 class Maximum(_Extremum):
-    """y = max(a, b); NaN beats numbers."""
+    """y = max(a, b), NaN where one is."""
 
     function = "maximum"
-
-    def beaten(self, F: Namespace, a: Array, b: Array) -> Array:
-        return F.logical_or(F.less(a, b), _number_beside_nan(F, a, b))
 
 
 @rule("minimum")
 class Minimum(_Extremum):
-    """y = min(a, b); NaN beats numbers."""
+    """y = min(a, b), NaN where one is."""
 
     function = "minimum"
 
-    def beaten(self, F: Namespace, a: Array, b: Array) -> Array:
-        return F.logical_or(F.greater(a, b), _number_beside_nan(F, a, b))
+
+class _NumberFirst(_Extremum):
+    """Base of the greater or lesser of a and b in which numbers beat NaN: y is NaN where both are."""
+
+    def is_nan_of(self, F: Namespace, y: Array, x: Array) -> Array:
+        return F.isnan(y)
 
 
 @rule("fmax")
-class FMax(_Extremum):
-    """y = max(a, b); numbers beat NaN."""
+class FMax(_NumberFirst):
+    """y = max(a, b), a number where one is."""
 
     function = "fmax"
 
-    def beaten(self, F: Namespace, a: Array, b: Array) -> Array:
-        return F.logical_or(F.less(a, b), _number_beside_nan(F, b, a))
-
 
 @rule("fmin")
-class FMin(_Extremum):
-    """y = min(a, b); numbers beat NaN."""
+class FMin(_NumberFirst):
+    """y = min(a, b), a number where one is."""
 
     function = "fmin"
-
-    def beaten(self, F: Namespace, a: Array, b: Array) -> Array:
-        return F.logical_or(F.greater(a, b), _number_beside_nan(F, b, a))
-
-
-def _number_beside_nan(F: Namespace, a: Array, b: Array) -> Array:
-    """Where a is a number and b is NaN."""
-    return F.logical_and(F.logical_not(F.isnan(a)), F.isnan(b))
