@@ -23,12 +23,13 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"clip", "einsum", "linalg.solve_triangular"})
-"""Public ops whose function is written by hand (functions.py, selection.py, triangular.py)."""
+BY_HAND: Final = frozenset({"clip", "einsum", "linalg.solve_triangular", "linalg.svd_truncated"})
+"""Public ops whose function is written by hand (functions.py, selection.py, triangular.py, truncation.py)."""
 LINALG_BY_HAND: Final = MappingProxyType(
     {
         "cho_solve": "backhaul.triangular.cho_solve",
         "solve_triangular": "backhaul.triangular.solve_triangular",
+        "svd_truncated": "backhaul.truncation.svd_truncated",
     }
 )
 """Functions of the module linalg that are written by hand, with where they are."""

@@ -14,6 +14,7 @@ from backhaul._ops import vecdot as vecdot
 from backhaul.recording import record, record_several
 from backhaul.triangular import cho_solve as cho_solve
 from backhaul.triangular import solve_triangular as solve_triangular
+from backhaul.truncation import svd_truncated as svd_truncated
 from backhaul_proto.catalog.ops import get
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ _QR: Final = get("linalg.qr")
 _SLOGDET: Final = get("linalg.slogdet")
 _SOLVE: Final = get("linalg.solve")
 _SVD: Final = get("linalg.svd")
-_SVD_TRUNCATED: Final = get("linalg.svd_truncated")
 _SVDVALS: Final = get("linalg.svdvals")
 
 
@@ -447,37 +447,6 @@ def svd(x: Operand, /) -> tuple[TrackedTensor, ...]:
         [(4, 3), (3,), (3, 3)]
     """
     return record_several(_SVD, (x,))
-
-
-def svd_truncated(x: Operand, /, *, rank: int) -> tuple[TrackedTensor, ...]:
-    """The largest singular values with their vectors: (u, s, vh) of rank columns, values and rows.
-
-    Derivatives are those of the truncated factors exactly, the part of the discarded space
-    included, and finite where discarded values are equal or zero. The last value that is kept must
-    differ from the first that is not.
-
-    A loss must not depend on what the decomposition leaves open: a common phase (sign) of a column
-    of u and row of vh. Where that shows in a derivative, it is GAUGE_DEPENDENT, with how much in
-    the details.
-
-    Args:
-        x: Tensor, array or number.
-        rank: How many are kept.
-
-    Raises:
-        InvalidArgument: an operand or attribute that cannot be right.
-        MissingNode: an operand is on another tape, or was released.
-        LinearAlgebraError: DEGENERATE_SPECTRUM, GAUGE_DEPENDENT: when a derivative is asked for
-            that does not exist.
-
-    Example:
-        >>> import numpy as np, backhaul as bh
-        >>> tape = bh.Tape()
-        >>> x = tape.leaf(np.ones((4, 3)))
-        >>> [each.shape for each in bh.linalg.svd_truncated(x, rank=2)]
-        [(4, 2), (2,), (2, 3)]
-    """
-    return record_several(_SVD_TRUNCATED, (x,), rank)
 
 
 def svdvals(x: Operand, /) -> TrackedTensor:

@@ -84,8 +84,8 @@ class Svd(Rule):
         y: Any,
         operands: Any,
         needs: Any,
-        residual: Any,
-        rank: int | None = None,
+        residual: Any = None,
+        **_: Any,
     ) -> Cotangents:
         (u, s, vh), (cu, cs, cvh), (a,) = y, ct, operands
         xp, uh = F.xp, adjoint(F, u)

@@ -6,6 +6,7 @@ not depend on that choice has a derivative; what a cotangent says against it is 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from backhaul_proto.catalog.avals import Aval
@@ -20,12 +21,13 @@ def close(xp: Any, x: Array) -> float:
 
     Rounding in a derivative grows with the inverse of their distance.
     """
-    return float(xp.finfo(x.dtype).eps) ** (2 / 3)
+    eps = float(xp.finfo(x.dtype).eps)
+    return math.pow(eps, 2 / 3)
 
 
 def negligible(xp: Any, x: Array) -> float:
     """What is rounding, relative to the largest."""
-    return float(xp.finfo(x.dtype).eps) ** 0.5
+    return math.sqrt(float(xp.finfo(x.dtype).eps))
 
 
 def largest(xp: Any, x: Array) -> Array:
@@ -160,7 +162,7 @@ def check_equal(xp: Any, op: str, w: Array, ct: Array, x: Array) -> None:
         raise degenerate(op, "the loss tells equal values apart, where it has a kink", x)
 
 
-def is_used(xp: Any, ct: Array | None, axis: int) -> Array | bool:
+def is_used(xp: Any, ct: Array | None, axis: int) -> Any:
     """For each vector, whether a cotangent that is not zero belongs to it."""
     return False if ct is None else xp.any(ct != 0, axis=axis)
 
