@@ -134,8 +134,8 @@ def expm(x: Operand, /) -> TrackedTensor:
 def inv(x: Operand, /) -> TrackedTensor:
     """The inverse of square matrices.
 
-    NaN in a matrix makes its inverse NaN. Derivative: Giles (2008), An extended collection of
-    matrix derivative results, 2.2.3.
+    Derivative: Giles (2008), An extended collection of matrix derivative results, 2.2.3. A matrix
+    with NaN gives NaN, or counts as singular.
 
     Args:
         x: Tensor, array or number.
@@ -308,11 +308,11 @@ def slogdet(x: Operand, /) -> tuple[TrackedTensor, ...]:
 
 
 def solve(a: Operand, b: Operand, /) -> TrackedTensor:
-    """X with a x = b, for square matrices a.
+    """The x with a x = b, for square matrices a.
 
     b is a vector when it has one axis, and matrices otherwise; other axes broadcast. The
     factorisation of a is kept for the derivatives: Giles (2008), An extended collection of matrix
-    derivative results, 2.3.1.
+    derivative results, 2.3.1. A matrix with NaN gives NaN, or counts as singular.
 
     Args:
         a: Tensor, array or number.

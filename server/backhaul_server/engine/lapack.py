@@ -1,8 +1,8 @@
 """Factorisations and triangular solves on stacks of matrices, for NumPy arrays.
 
 NumPy keeps no factorisation. SciPy's functions take single matrices, and on small ones thirty times as
-long as what they call; LAPACK's own triangular solves start threads for a matrix of two rows. So LU is
-LAPACK's getrf, and what follows is BLAS's trsm. Failures are numpy.linalg.LinAlgError.
+long as what they call; LAPACK's getrs, trtrs and laswp start threads for a matrix of two columns. So LU
+is LAPACK's getrf, and what follows is BLAS's trsm. Failures are numpy.linalg.LinAlgError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def _routines(module: Any, name: str) -> Mapping[np.dtype, Callable[..., Any]]:
 
 
 _GETRF: Final = _routines(lapack, "getrf")
-_LASWP: Final = _routines(lapack, "laswp")
 _TRSM: Final = _routines(blas, "trsm")
 _TRANSPOSITIONS: Final = {"N": 0, "T": 1, "C": 2}
 
@@ -42,12 +41,12 @@ class Factors:
     Attributes:
         matrix: what was factorised.
         lu: L and U of each matrix; empty when it is factorised anew for each solve.
-        pivots: of each.
+        rows: of each, the order in which its rows stand in L U.
     """
 
     matrix: Array
     lu: tuple[Array, ...]
-    pivots: tuple[Array, ...]
+    rows: tuple[Array, ...]
 
 
 def lu_factor(a: Array) -> Factors:
@@ -63,7 +62,14 @@ def lu_factor(a: Array) -> Factors:
     found = [getrf(each) for each in a.reshape((-1, n, n))]
     if any(info for _, _, info in found):
         raise np.linalg.LinAlgError("singular matrix")
-    return Factors(a, tuple(lu for lu, _, _ in found), tuple(pivots for _, pivots, _ in found))
+    rows = tuple(_rows(pivots) for _, pivots, _ in found)
+    return Factors(a, tuple(lu for lu, _, _ in found), rows)
+
+
+def _rows(pivots: Array) -> Array:
+    """The permutation that successive exchanges of rows make."""
+    column = np.arange(len(pivots), dtype=np.float64)[:, None]
+    return lapack.dlaswp(column, pivots)[:, 0].astype(np.intp)
 
 
 def lu_solve(factors: Factors, b: Array, *, adjoint: bool = False) -> Array:
@@ -76,14 +82,16 @@ def lu_solve(factors: Factors, b: Array, *, adjoint: bool = False) -> Array:
     if not factors.lu:
         return np.linalg.solve(a.mT.conj() if adjoint else a, b)
     dtype = a.dtype
-    laswp, trsm = _LASWP[dtype], _TRSM[dtype]
+    trsm = _TRSM[dtype]
 
     def solve(number: int, right: Array) -> Array:
-        lu, pivots = factors.lu[number], factors.pivots[number]
+        lu, rows = factors.lu[number], factors.rows[number]
         if adjoint:
             y = trsm(1, lu, right, trans_a=2)
-            return laswp(trsm(1, lu, y, lower=1, trans_a=2, diag=1), pivots, inc=-1)
-        y = trsm(1, lu, laswp(right, pivots), lower=1, diag=1)
+            x = np.empty_like(y)
+            x[rows] = trsm(1, lu, y, lower=1, trans_a=2, diag=1)
+            return x
+        y = trsm(1, lu, right[rows], lower=1, diag=1)
         return trsm(1, lu, y)
 
     return _each(solve, a.shape[:-2], b.astype(dtype, copy=False))

@@ -22,7 +22,11 @@ class Det(Rule):
     """y = det a, with dy = sum of c da, c the cofactors."""
 
     def forward(self, xp: Any, a: Array) -> Array:
-        return xp.linalg.det(a)
+        y = xp.linalg.det(a)
+        if xp.any(y == 0):  # LAPACK takes some matrices with NaN for singular
+            known = xp.all(xp.isfinite(a), axis=(-2, -1))
+            y = xp.where(known, y, xp.asarray(float("nan"), dtype=y.dtype))
+        return y
 
     def jvp(self, F: Namespace, y: Array, a: Array, da: Array) -> Array:
         return F.sum(F.multiply(F.cofactors(a), da), axis=(-2, -1))
@@ -83,12 +87,16 @@ def _all_but_two(xp: Any, s: Array) -> Array:
         return total[..., None] - of[..., :, None] - of[..., None, :]
 
     others = without(xp.sum(zero, axis=-1, keepdims=True), zero)
+    eye = xp.eye(s.shape[-1], dtype=xp.bool)
+    zero_exponent = xp.zeros((), dtype=s.dtype)
     exponent = without(xp.sum(exponents, axis=-1, keepdims=True), exponents)
+    exponent = xp.where(
+        eye, zero_exponent, exponent
+    )  # or what is dropped in the end could overflow
     pairs = factors[..., :, None] * factors[..., None, :]
     product = _unscaled(
         xp, xp.prod(factors, axis=-1, keepdims=True)[..., None] / pairs, exponent, others
     )
-    eye = xp.eye(s.shape[-1], dtype=xp.bool)
     return xp.where(eye, xp.zeros((), dtype=s.dtype), product)
 
 

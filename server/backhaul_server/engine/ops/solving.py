@@ -48,7 +48,7 @@ def inverse(xp: Any, op: str, a: Array) -> Array:
     try:
         y = xp.linalg.inv(a)
     except LinAlgError:
-        raise singular(op, a) from None
+        raise singular(xp, op, a) from None
     return check_finite(xp, op, y, a)
 
 
@@ -65,7 +65,7 @@ class Solve(Rule):
             factors = xp.lu_factor(a)
             x = as_given(xp, xp.lu_solve(factors, as_columns(xp, b, b)), b)
         except LinAlgError:
-            raise singular(self.name, a) from None
+            raise singular(xp, self.name, a) from None
         return check_finite(xp, self.name, x, a, b), factors
 
     def jvp(
