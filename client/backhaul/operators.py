@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ADD: Final = get("add")
 _ASTYPE: Final = get("astype")
 _CONJ: Final = get("conj")
+_DOT: Final = get("dot")
 _IMAG: Final = get("imag")
 _MATMUL: Final = get("matmul")
 _MULTIPLY: Final = get("multiply")
@@ -96,6 +97,10 @@ class Operators(Handle):
     def astype(self, dtype: DTypeLike) -> TrackedTensor:
         """It in another dtype; see `backhaul.astype`."""
         return record(_ASTYPE, (self,), dtype)
+
+    def dot(self, other: Any) -> TrackedTensor:
+        """NumPy's dot of it with another; see `backhaul.dot`."""
+        return record(_DOT, (self, other))
 
     def conj(self) -> TrackedTensor:
         """Its complex conjugate."""

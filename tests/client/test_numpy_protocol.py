@@ -83,6 +83,7 @@ REFUSED: list[tuple[Use, str]] = [
     (lambda x: np.add.reduce(x), "reduce"),
     (lambda x: np.concatenate([x, VALUES]), "concatenate"),
     (lambda x: np.linalg.eig(x), "eig"),
+    (lambda x: np.linalg.lstsq(x, VALUES), r"bh\.linalg\.lstsq gives x"),
     (lambda x: np.add(x, 1.0, out=np.zeros((2, 2))), "out="),
     (lambda x: np.add(x, 1.0, where=VALUES > 1), "where="),
     (lambda x: np.add(x, 1.0, dtype="f4"), "dtype="),
