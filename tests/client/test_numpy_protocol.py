@@ -50,7 +50,7 @@ RECORDED: list[Use] = [
     lambda x: np.tensordot(x, VALUES, 1),
     lambda x: np.tensordot(x, VALUES, axes=([0], [1])),
     lambda x: np.linalg.tensordot(x, VALUES, axes=(0, 1)),
-    lambda x: np.linalg.vecdot(x, VALUES, axis=0),
+    lambda x: np.linalg.vecdot(x, VALUES),
     lambda x: np.linalg.multi_dot([x, VALUES, VALUES[0]]),
     lambda x: np.linalg.inv(x),
     lambda x: np.linalg.solve(x, VALUES[0]),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.linalg import square
 from backhaul_proto.catalog.manipulation import matrix_shape
-from backhaul_proto.catalog.ops import Attribute, Op, Sample, register
+from backhaul_proto.catalog.ops import Attribute, Domain, Op, Sample, register
 from backhaul_proto.catalog.promotion import promote
 from backhaul_proto.catalog.shapes import broadcast_shapes, floating
 from backhaul_proto.errors import make_error
@@ -84,9 +84,9 @@ _SINGULAR = (
     "Raises:\n    LinearAlgebraError: SINGULAR_MATRIX for finite operands of which the result would not "
     "be finite, once it is asked for."
 )
-_GENERAL = ("well_conditioned", "any")
-_LOWER = ("lower_triangular", "any")
-_UPPER = ("upper_triangular", "any")
+_GENERAL: Final[tuple[Domain, Domain]] = ("well_conditioned", "any")
+_LOWER: Final[tuple[Domain, Domain]] = ("lower_triangular", "any")
+_UPPER: Final[tuple[Domain, Domain]] = ("upper_triangular", "any")
 
 register(
     Op(

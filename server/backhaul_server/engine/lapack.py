@@ -125,7 +125,7 @@ def _each(solve: Callable[[int, Array], Array], stack: tuple[int, ...], b: Array
     if out.size:
         which = np.broadcast_to(np.arange(math.prod(stack)).reshape(stack), batch)
         for index in np.ndindex(batch):
-            out[index] = solve(which[index], rights[index])
+            out[index] = solve(int(which[index]), rights[index])
     return out
 
 

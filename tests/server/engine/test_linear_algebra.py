@@ -89,7 +89,7 @@ def test_solve_triangular_is_scipys_and_reads_its_triangle_only(
     rng = np.random.default_rng(2)
     a = (normal(rng, (4, 4), dtype) + 4 * np.eye(4)).astype(dtype)
     b = normal(rng, (4, 2), dtype)
-    how = {"trans": trans, "lower": lower, "unit_diagonal": unit_diagonal}
+    how: dict[str, Any] = {"trans": trans, "lower": lower, "unit_diagonal": unit_diagonal}
     expected = scipy.linalg.solve_triangular(a, b, **how)
     spoiled = np.where(np.tri(4, dtype=bool) if lower else ~np.tri(4, k=-1, dtype=bool), a, NAN)
     if unit_diagonal:
@@ -294,9 +294,8 @@ def test_expm_has_frechets_derivative_whatever_the_size_of_the_direction(size: f
     gradient, product = gradient_and_hv("linalg.expm", a, size * a.T, w)
     expected = scipy.linalg.expm_frechet(a.T, w, compute_expm=False)
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
-    ahead, behind = (
-        scipy.linalg.expm_frechet((a + s * a.T).T, w, compute_expm=False) for s in (1e-5, -1e-5)
-    )
+    steps = [(a + s * a.T).T for s in (1e-5, -1e-5)]
+    ahead, behind = (np.asarray(scipy.linalg.expm_frechet(x, w)[1]) for x in steps)
     differences = size * (ahead - behind) / 2e-5
     scale = np.abs(differences).max()
     np.testing.assert_allclose(product, differences, rtol=0, atol=1e-8 * scale)
@@ -343,7 +342,8 @@ def test_pinv_and_lstsq_are_differentiated_at_constant_rank(shape: tuple[int, in
     b = normal(rng, (shape[0], 2), "complex128")
 
     def at(s: float) -> Array:
-        return (x + s * dx) @ (y + s * dy)
+        moved: Array = (x + s * dx) @ (y + s * dy)
+        return moved
 
     direction = dx @ y + x @ dy
     for op, further in (("linalg.pinv", ()), ("linalg.lstsq", (b,))):
@@ -460,7 +460,7 @@ def test_slogdet_of_a_singular_matrix_has_a_value_and_no_derivative(dtype: str) 
 @pytest.mark.parametrize("bad", [NAN, np.inf])
 def test_nan_and_inf_stay_in_their_own_matrix(op: str, attributes: Any, bad: float) -> None:
     good = np.array([[2.0, 1], [1, 3]])
-    stack = np.stack([good, [[bad, 1], [1, 1]], good])
+    stack = np.stack([good, np.array([[bad, 1], [1, 1]]), good])
     v = np.ones_like(stack)
     with np.errstate(invalid="ignore"):  # of NumPy's products with Inf
         y = value(op, stack, **attributes)

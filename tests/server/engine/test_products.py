@@ -81,10 +81,8 @@ def test_a_chain_of_matrices_is_multiplied_in_the_cheap_order() -> None:
     expected = chain[0] @ chain[1] @ chain[2] @ chain[3]
     np.testing.assert_allclose(value("linalg.multi_dot", *chain), expected, rtol=1e-11)
     call = ENGINE.prepare("linalg.multi_dot", {}, tuple(Tape(ENGINE).leaf(x).aval for x in chain))
-    plan = call.forward.keywords["plan"]
-    _, steps = call.forward(*chain)
-    assert len(plan.steps) == 3
-    assert all(step.size <= 1000 for step in steps)  # no product of two 500 by 500 matrices
+    _, on_the_way = call.forward(*chain)
+    assert [step.size <= 1000 for step in on_the_way] == [True, True]  # no 500 by 500 matrix
 
 
 REFUSED = [
