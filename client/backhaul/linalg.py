@@ -84,9 +84,10 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> TrackedTensor:
 def det(x: Operand, /) -> TrackedTensor:
     """The determinant of square matrices.
 
-    Its gradient and H·v are right for singular matrices too: they are made of minors, found from
-    the singular value decomposition, and not of the inverse as in Giles (2008), An extended
-    collection of matrix derivative results, 2.2.4. NaN in a matrix makes its determinant NaN.
+    Its gradient and H·v are right for singular matrices too: they are made of minors, which near
+    such are found from the singular values, and elsewhere from the inverse: Giles (2008), An
+    extended collection of matrix derivative results, 2.2.4. NaN in a matrix makes its determinant
+    NaN.
 
     Args:
         x: Tensor, array or number.

@@ -217,6 +217,22 @@ def test_det_has_exact_derivatives_at_every_rank(n: int, rank: int, kind: str) -
     np.testing.assert_allclose(product, moved_cofactors(a, v).conj(), rtol=0, atol=10 * tolerance)
 
 
+@pytest.mark.parametrize("n", [2, 5])
+def test_near_singular_and_far_from_it_det_is_differentiated_alike(n: int) -> None:
+    """From one way of finding minors to the other and back, against exact ones."""
+    rng = np.random.default_rng(n)
+    base = np.diag(np.arange(1.0, n + 1)) + np.triu(np.ones((n, n)), 1)
+    v = rng.integers(-3, 4, (n, n)).astype(float)
+    for last in 2.0 ** -np.arange(0, 60, 4):
+        a = base.copy()
+        a[-1, -1] = last
+        gradient, product = gradient_and_hv("linalg.det", a, v)
+        exact = cofactors(a)
+        np.testing.assert_allclose(gradient, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+        exact = moved_cofactors(a, v)
+        np.testing.assert_allclose(product, exact, rtol=0, atol=1e-11 * np.abs(exact).max())
+
+
 def test_det_at_the_identity_and_at_zero() -> None:
     v = np.arange(9.0).reshape(3, 3)
     gradient, product = gradient_and_hv("linalg.det", np.eye(3), v)
