@@ -96,9 +96,10 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> TrackedTensor:
 def det(x: Operand, /) -> TrackedTensor:
     """The determinant of square matrices.
 
-    Its gradient and H·v are right for singular matrices too: they are made of minors, by way of the
-    singular values (Townsend 2016, Differentiating the singular value decomposition, for what is
-    avoided), not of the inverse. NaN in a matrix makes its determinant NaN.
+    Its gradient and H·v are right for singular matrices too: they are made of minors, which near
+    such are found from the singular values, and elsewhere from the inverse: Giles (2008), An
+    extended collection of matrix derivative results, 2.2.4. NaN in a matrix makes its determinant
+    NaN.
 
     Args:
         x: Tensor, array or number.
@@ -199,8 +200,8 @@ def expm(x: Operand, /) -> TrackedTensor:
 def inv(x: Operand, /) -> TrackedTensor:
     """The inverse of square matrices.
 
-    NaN in a matrix makes its inverse NaN. Derivative: Giles (2008), An extended collection of
-    matrix derivative results, 2.2.3.
+    Derivative: Giles (2008), An extended collection of matrix derivative results, 2.2.3. A matrix
+    with NaN gives NaN, or counts as singular.
 
     Args:
         x: Tensor, array or number.
@@ -396,11 +397,11 @@ def slogdet(x: Operand, /) -> tuple[TrackedTensor, ...]:
 
 
 def solve(a: Operand, b: Operand, /) -> TrackedTensor:
-    """X with a x = b, for square matrices a.
+    """The x with a x = b, for square matrices a.
 
     b is a vector when it has one axis, and matrices otherwise; other axes broadcast. The
     factorisation of a is kept for the derivatives: Giles (2008), An extended collection of matrix
-    derivative results, 2.3.1.
+    derivative results, 2.3.1. A matrix with NaN gives NaN, or counts as singular.
 
     Args:
         a: Tensor, array or number.

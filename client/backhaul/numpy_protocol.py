@@ -19,6 +19,11 @@ _DEFAULTS: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 """Keywords that NumPy's functions take and ops do not, with the values that change nothing."""
 
+_OTHERWISE: Final[Mapping[str, str]] = {
+    "linalg.lstsq": "gives residuals, rank and singular values too; bh.linalg.lstsq gives x",
+}
+"""NumPy's functions whose results are more than those of the op of that name."""
+
 _PLAIN: Final = (bool, str, type(None))
 
 _KNOWN_HERE: Final = frozenset({"ndim", "shape", "size"})
@@ -52,6 +57,8 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
     _refuse_keywords(name, keywords, ("out", "where", "dtype"))
     if path in _KNOWN_HERE and len(arguments) == 1 and not keywords:
         return getattr(arguments[0], path)
+    if path in _OTHERWISE:
+        raise TypeError(f"{name} {_OTHERWISE[path]}")
     if path == "einsum":
         keywords = {key: value for key, value in keywords.items() if key != "optimize"}
     return _find(name, path)(*arguments, **keywords)

@@ -27,6 +27,7 @@ _EQUAL: Final = get("equal")
 _FLOOR_DIVIDE: Final = get("floor_divide")
 _GREATER: Final = get("greater")
 _GREATER_EQUAL: Final = get("greater_equal")
+_DOT: Final = get("dot")
 _IMAG: Final = get("imag")
 _INVERT: Final = get("bitwise_invert")
 _LESS: Final = get("less")
@@ -189,6 +190,10 @@ class Operators(Handle):
     def round(self, decimals: int = 0) -> TrackedTensor:
         """It with so many decimals; see `backhaul.round`."""
         return record(_ROUND, (self,), decimals)
+
+    def dot(self, other: Any) -> TrackedTensor:
+        """NumPy's dot of it with another; see `backhaul.dot`."""
+        return record(_DOT, (self, other))
 
     def conj(self) -> TrackedTensor:
         """Its complex conjugate."""

@@ -55,7 +55,7 @@ def solve_triangular(
     return record(_SOLVE_TRIANGULAR, (a, b), trans, lower, unit_diagonal)
 
 
-def cho_solve(c_and_lower: Sequence[Any], b: Operand, /) -> TrackedTensor:
+def cho_solve(c_and_lower: tuple[Operand, bool], b: Operand, /) -> TrackedTensor:
     """The x with a x = b, for a whose Cholesky factor is given.
 
     Args:
@@ -73,13 +73,14 @@ def cho_solve(c_and_lower: Sequence[Any], b: Operand, /) -> TrackedTensor:
         >>> bh.linalg.cho_solve((bh.linalg.cholesky(a), True), [6.0, 7.0]).numpy()
         array([1., 1.])
     """
-    if not isinstance(c_and_lower, Sequence) or len(c_and_lower) != 2:
+    given: Any = c_and_lower
+    if not isinstance(given, Sequence) or len(given) != 2:
         raise make_error(
             "INVALID_ATTRIBUTE",
             "cho_solve takes a pair first, (cholesky(a), True): the factor, and whether it is lower.",
             op="cho_solve",
             attribute="c_and_lower",
         )
-    c, lower = c_and_lower
+    c, lower = given
     first, second = ("N", "C") if lower else ("C", "N")
     return solve_triangular(c, solve_triangular(c, b, first, lower), second, lower)

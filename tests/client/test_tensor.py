@@ -68,6 +68,7 @@ def test_methods(x: bh.TrackedTensor) -> None:
     assert x.sum().numpy() == 21.0
     assert x.sum(axis=0).numpy().tolist() == [5.0, 7.0, 9.0]
     assert x.sum(1, keepdims=True).shape == (2, 1)
+    np.testing.assert_array_equal(x.dot(VALUES.T).numpy(), VALUES @ VALUES.T)
     assert x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.reshape(3, -1).shape == (3, 2)
     assert x.reshape(-1).shape == x.reshape([6]).shape == (6,)
     assert x.astype("c16").dtype == np.dtype("c16")

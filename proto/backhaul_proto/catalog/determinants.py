@@ -30,9 +30,9 @@ register(
         ("x",),
         _det,
         "The determinant of square matrices.\n\n"
-        "Its gradient and H·v are right for singular matrices too: they are made of minors, by way of the "
-        "singular values (Townsend 2016, Differentiating the singular value decomposition, for what is "
-        "avoided), not of the inverse. NaN in a matrix makes its determinant NaN.",
+        "Its gradient and H·v are right for singular matrices too: they are made of minors, which near such "
+        "are found from the singular values, and elsewhere from the inverse: Giles (2008), An extended "
+        "collection of matrix derivative results, 2.2.4. NaN in a matrix makes its determinant NaN.",
         floating=True,
         samples=(
             Sample(((3, 3),)),

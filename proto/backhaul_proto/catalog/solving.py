@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.linalg import square
 from backhaul_proto.catalog.manipulation import matrix_shape
-from backhaul_proto.catalog.ops import Attribute, Op, Sample, register
+from backhaul_proto.catalog.ops import Attribute, Domain, Op, Sample, register
 from backhaul_proto.catalog.promotion import promote
 from backhaul_proto.catalog.shapes import broadcast_shapes, floating
 from backhaul_proto.errors import make_error
@@ -80,12 +80,13 @@ def _never_inferred(avals: tuple[Aval, ...]) -> NoReturn:
 
 
 _SINGULAR = (
+    "A matrix with NaN gives NaN, or counts as singular.\n\n"
     "Raises:\n    LinearAlgebraError: SINGULAR_MATRIX for finite operands of which the result would not "
     "be finite, once it is asked for."
 )
-_GENERAL = ("well_conditioned", "any")
-_LOWER = ("lower_triangular", "any")
-_UPPER = ("upper_triangular", "any")
+_GENERAL: Final[tuple[Domain, Domain]] = ("well_conditioned", "any")
+_LOWER: Final[tuple[Domain, Domain]] = ("lower_triangular", "any")
+_UPPER: Final[tuple[Domain, Domain]] = ("upper_triangular", "any")
 
 register(
     Op(
@@ -93,8 +94,8 @@ register(
         ("x",),
         _inv,
         "The inverse of square matrices.\n\n"
-        "NaN in a matrix makes its inverse NaN. Derivative: Giles (2008), An extended collection of "
-        "matrix derivative results, 2.2.3.\n\n" + _SINGULAR,
+        "Derivative: Giles (2008), An extended collection of matrix derivative results, 2.2.3. "
+        + _SINGULAR,
         floating=True,
         samples=(
             Sample(((3, 3),), domain="well_conditioned"),
@@ -110,10 +111,10 @@ register(
         "linalg.solve",
         ("a", "b"),
         _solve,
-        "x with a x = b, for square matrices a.\n\n"
+        "The x with a x = b, for square matrices a.\n\n"
         "b is a vector when it has one axis, and matrices otherwise; other axes broadcast. The "
         "factorisation of a is kept for the derivatives: Giles (2008), An extended collection of matrix "
-        "derivative results, 2.3.1.\n\n" + _SINGULAR,
+        "derivative results, 2.3.1. " + _SINGULAR,
         promotes=True,
         floating=True,
         samples=(
@@ -135,7 +136,7 @@ register(
         "solve_factored",
         ("a", "b"),
         _never_inferred,
-        "x with a x = b, or a^H x = b, for a whose LU factors are given; b is matrices.",
+        "The x with a x = b, or a^H x = b, for a whose LU factors are given; b is matrices.",
         promotes=True,
         private=True,
     )
@@ -145,10 +146,10 @@ register(
         "linalg.solve_triangular",
         ("a", "b"),
         _solve_triangular,
-        "x with a x = b, for triangular matrices a, of which the other triangle is not read.\n\n"
+        "The x with a x = b, for triangular matrices a, of which the other triangle is not read.\n\n"
         "b is a vector when it has one axis, and matrices otherwise; other axes broadcast. The gradient of "
         "a is zero where a is not read. Derivative: Giles (2008), An extended collection of matrix "
-        "derivative results, 2.3.1.\n\n" + _SINGULAR,
+        "derivative results, 2.3.1. " + _SINGULAR,
         attributes=(
             Attribute(
                 "trans",

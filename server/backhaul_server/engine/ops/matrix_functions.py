@@ -56,7 +56,7 @@ class MatrixPower(MatrixFunction):
         try:
             y = xp.linalg.matrix_power(a, n)
         except LinAlgError:
-            raise singular(self.name, a) from None
+            raise singular(xp, self.name, a) from None
         return y if n >= 0 else check_finite(xp, self.name, y, a)
 
 

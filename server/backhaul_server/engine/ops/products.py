@@ -6,7 +6,7 @@ over the reals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from backhaul_proto.catalog import products
@@ -19,9 +19,8 @@ from backhaul_server.engine.rules import Array, Bilinear, Namespace, Rule, rule
 class AsEinsum(Einsum):
     """Base of rules of products that are an einsum: a call is prepared as that one."""
 
-    def labels(self, *shapes: Shape, **attributes: Any) -> Labels:
-        """The einsum for operands of these shapes."""
-        raise NotImplementedError
+    labels: Callable[..., Labels]
+    """``labels(*shapes, **attributes)`` gives the einsum for operands of these shapes."""
 
     def prepare(
         self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]

@@ -1,7 +1,4 @@
-"""What it means when linear algebra fails on its data: a typed error that names the op, or NaN.
-
-NaN in a matrix passes through as NaN in its result, and touches no other matrix of the stack.
-"""
+"""What it means when linear algebra fails on its data: a typed error that names the op, or NaN."""
 
 from __future__ import annotations
 
@@ -15,9 +12,17 @@ from backhaul_server.engine.rules import Array
 __all__ = ["LinAlgError", "check_finite", "singular", "svd"]
 
 
-def singular(op: str, a: Array) -> BackhaulError:
-    """The error for a singular matrix among those of ``a``."""
+def singular(xp: Any, op: str, a: Array) -> BackhaulError:
+    """The error for a singular matrix among those of ``a``; LAPACK takes some with NaN for singular."""
     which = "the matrix" if len(a.shape) == 2 else "a matrix"
+    if not xp.all(xp.isfinite(a)):
+        return make_error(
+            "SINGULAR_MATRIX",
+            f"{op}: {which} of shape {a.shape} counts as singular: it holds NaN or Inf. Look at what it was "
+            "computed from.",
+            op=op,
+            actual=a.shape,
+        )
     return make_error(
         "SINGULAR_MATRIX",
         f"{op}: {which} of shape {a.shape} is singular, or so near to it that the result overflows. Look "
@@ -31,7 +36,7 @@ def singular(op: str, a: Array) -> BackhaulError:
 def check_finite(xp: Any, op: str, y: Array, a: Array, *others: Array) -> Array:
     """y, unless it is not finite though what it was computed from is: then a is as good as singular."""
     if not xp.all(xp.isfinite(y)) and all(xp.all(xp.isfinite(x)) for x in (a, *others)):
-        raise singular(op, a)
+        raise singular(xp, op, a)
     return y
 
 

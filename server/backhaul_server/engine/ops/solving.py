@@ -48,7 +48,7 @@ def inverse(xp: Any, op: str, a: Array) -> Array:
     try:
         y = xp.linalg.inv(a)
     except LinAlgError:
-        raise singular(op, a) from None
+        raise singular(xp, op, a) from None
     return check_finite(xp, op, y, a)
 
 
@@ -63,9 +63,9 @@ class Solve(Rule):
             a = xp.astype(a, xp.result_type(a, b))
         try:
             factors = xp.lu_factor(a)
-            x = xp.lu_solve(factors, b)
+            x = as_given(xp, xp.lu_solve(factors, as_columns(xp, b, b)), b)
         except LinAlgError:
-            raise singular(self.name, a) from None
+            raise singular(xp, self.name, a) from None
         return check_finite(xp, self.name, x, a, b), factors
 
     def jvp(
@@ -129,16 +129,11 @@ class SolveTriangular(Rule):
         lower: bool = False,
         unit_diagonal: bool = False,
     ) -> Array:
-        columns = b if len(b.shape) > 1 else xp.reshape(b, (*b.shape, 1))
-        try:
-            x = xp.solve_triangular(
-                a, columns, lower=lower, trans=trans, unit_diagonal=unit_diagonal
-            )
-        except LinAlgError:
-            raise singular(self.name, a) from None
+        columns = as_columns(xp, b, b)
+        x = xp.solve_triangular(a, columns, lower=lower, trans=trans, unit_diagonal=unit_diagonal)
         if not xp.all(xp.isfinite(x)):
             check_finite(xp, self.name, x, triangle(xp, a, lower, unit_diagonal), b)
-        return x if len(b.shape) > 1 else xp.reshape(x, x.shape[:-1])
+        return as_given(xp, x, b)
 
     def jvp(
         self,
