@@ -22,8 +22,8 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"einsum"})
-"""Public ops whose function is written by hand (functions.py)."""
+BY_HAND: Final = frozenset({"einsum", "getitem", "pad", "scatter_add"})
+"""Public ops whose function is written by hand (functions.py, indexing.py, shaping.py)."""
 
 TYPES: Final = {
     "bool": "bool",
@@ -34,6 +34,7 @@ TYPES: Final = {
     "ints": "Sequence[int]",
     "axes": "int | Sequence[int]",
     "int_lists": "Sequence[Sequence[int]]",
+    "index": "Index",
 }
 WIDTH: Final = 100
 

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from backhaul.recording import Operand
     from backhaul.tensor import TrackedTensor
 
-__all__ = ["cholesky"]
+__all__ = ["cholesky", "diagonal", "trace"]
 
 _CHOLESKY: Final = get("linalg.cholesky")
+_DIAGONAL: Final = get("linalg.diagonal")
+_TRACE: Final = get("linalg.trace")
 
 
 def cholesky(x: Operand, /) -> TrackedTensor:
@@ -41,3 +43,45 @@ def cholesky(x: Operand, /) -> TrackedTensor:
         (3, 3)
     """
     return record(_CHOLESKY, (x,))
+
+
+def diagonal(x: Operand, /, *, offset: int = 0) -> TrackedTensor:
+    """A diagonal of x's last two axes, as the last axis of the result.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.linalg.diagonal(x, offset=-1).shape
+        (1,)
+    """
+    return record(_DIAGONAL, (x,), offset)
+
+
+def trace(x: Operand, /, *, offset: int = 0) -> TrackedTensor:
+    """The sum of a diagonal of x's last two axes.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.linalg.trace(x, offset=1).shape
+        ()
+    """
+    return record(_TRACE, (x,), offset)

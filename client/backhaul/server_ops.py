@@ -11,7 +11,7 @@ class AttributeInfo:
 
     Attributes:
         name: its name.
-        type: bool, int, float, string, dtype, ints, axes (an int or ints) or int_lists.
+        type: bool, int, float, string, dtype, ints, axes (an int or ints), int_lists or index.
         required: whether it must be given.
         default: the default in words, where it is not required.
         doc: what it means.

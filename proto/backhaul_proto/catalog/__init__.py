@@ -3,6 +3,28 @@
 `ops.CATALOG` is filled by importing this package; a family of ops is a module of it.
 """
 
-from backhaul_proto.catalog import einsum, elementwise, linalg, manipulation, reductions
+from backhaul_proto.catalog import (
+    axes,
+    diagonals,
+    einsum,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    manipulation,
+    reductions,
+    repeating,
+)
 
-__all__ = ["einsum", "elementwise", "linalg", "manipulation", "reductions"]
+__all__ = [
+    "axes",
+    "diagonals",
+    "einsum",
+    "elementwise",
+    "indexing",
+    "joining",
+    "linalg",
+    "manipulation",
+    "reductions",
+    "repeating",
+]

@@ -15,14 +15,17 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from backhaul_proto.catalog.avals import MAX_BYTES, MAX_RANK, SUPPORTED, Aval, is_array_shape
+from backhaul_proto.catalog.index import Index, canonical_index
 from backhaul_proto.errors import BackhaulError, make_error
 
 Ints = tuple[int, ...]
-AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...]
+AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...] | Index
 Attributes = tuple[tuple[str, AttributeValue], ...]
 """Bound attributes: (name, value) pairs in the order of the entry, hashable; those that are None left out."""
 
-AttributeKind = Literal["bool", "int", "float", "string", "dtype", "ints", "axes", "int_lists"]
+AttributeKind = Literal[
+    "bool", "int", "float", "string", "dtype", "ints", "axes", "int_lists", "index"
+]
 Infer = Callable[..., Aval | tuple[Aval, ...]]
 
 
@@ -30,7 +33,8 @@ Infer = Callable[..., Aval | tuple[Aval, ...]]
 class Attribute:
     """A static argument of an op.
 
-    ``axes`` is an int or a list of ints; ``int_lists`` a list of lists of ints.
+    ``axes`` is an int or a list of ints; ``int_lists`` a list of lists of ints; ``index`` what stands
+    between the brackets of x[...], its arrays apart (`catalog.index`).
     """
 
     name: str
@@ -304,6 +308,7 @@ _CANONICAL: Mapping[AttributeKind, Callable[[Any], AttributeValue]] = {
     "ints": _ints,
     "axes": _axes,
     "int_lists": _int_lists,
+    "index": canonical_index,
 }
 _SAYS: Mapping[AttributeKind, str] = {
     "bool": "True or False",
@@ -314,4 +319,5 @@ _SAYS: Mapping[AttributeKind, str] = {
     "ints": "a sequence of integers",
     "axes": "an integer or a sequence of integers",
     "int_lists": "a sequence of sequences of integers",
+    "index": "a tuple of integers, slices, None, ... and 'array'",
 }

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
+from backhaul_server.engine.add_at import add_at
+
 Array = Any
 
 
@@ -55,6 +57,7 @@ def numpy_namespace() -> Namespace:
             "unstack": _unstack,
             "reshape": _reshape,
             "solve_lower": _solve_lower,
+            "add_at": add_at,
         },
     )
 

@@ -1,5 +1,27 @@
 """The rules of all ops, one file a family. `rules.RULES` is filled by importing this package."""
 
-from backhaul_server.engine.ops import einsum, elementwise, linalg, manipulation, reductions
+from backhaul_server.engine.ops import (
+    axes,
+    diagonals,
+    einsum,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    manipulation,
+    reductions,
+    repeating,
+)
 
-__all__ = ["einsum", "elementwise", "linalg", "manipulation", "reductions"]
+__all__ = [
+    "axes",
+    "diagonals",
+    "einsum",
+    "elementwise",
+    "indexing",
+    "joining",
+    "linalg",
+    "manipulation",
+    "reductions",
+    "repeating",
+]
