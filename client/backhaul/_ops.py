@@ -22,8 +22,6 @@ __all__ = [
     "add",
     "astype",
     "broadcast_to",
-    "concat",
-    "concatenate",
     "conj",
     "diag",
     "diagonal",
@@ -59,7 +57,6 @@ __all__ = [
 _ADD: Final = get("add")
 _ASTYPE: Final = get("astype")
 _BROADCAST_TO: Final = get("broadcast_to")
-_CONCAT: Final = get("concat")
 _CONJ: Final = get("conj")
 _DIAG: Final = get("diag")
 _DIAGONAL: Final = get("diagonal")
@@ -155,29 +152,6 @@ def broadcast_to(x: Operand, /, shape: Sequence[int]) -> TrackedTensor:
         (2, 3)
     """
     return record(_BROADCAST_TO, (x,), shape)
-
-
-def concat(arrays: Sequence[Operand], /, axis: int = 0) -> TrackedTensor:
-    """Arrays joined along an axis that they have.
-
-    Args:
-        arrays: Tensors, arrays or numbers.
-        axis: The axis; None joins them flat.
-
-    Raises:
-        InvalidArgument: an operand or attribute that cannot be right.
-        MissingNode: an operand is on another tape, or was released.
-
-    Example:
-        >>> import numpy as np, backhaul as bh
-        >>> tape = bh.Tape()
-        >>> x0 = tape.leaf(np.ones((2, 1)))
-        >>> x1 = tape.leaf(np.ones((2, 0)))
-        >>> x2 = tape.leaf(np.ones((2, 3)))
-        >>> bh.concat([x0, x1, x2], -1).shape
-        (2, 4)
-    """
-    return record(_CONCAT, (*arrays,), axis)
 
 
 def conj(x: Operand, /) -> TrackedTensor:
@@ -809,5 +783,4 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[TrackedTensor, ...]:
     return record_several(_UNSTACK, (x,), axis)
 
 
-concatenate = concat
 transpose = permute_dims

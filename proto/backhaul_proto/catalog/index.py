@@ -48,8 +48,8 @@ class Selection(NamedTuple):
     """What an index means on an array of a certain shape.
 
     Attributes:
-        key: the entries without the ellipsis: one for each axis of the array, and None for new axes;
-            integers count from the front.
+        key: an entry for each axis of the array, and None for new axes; integers count from the front.
+            An ellipsis is left only where it stands for no axis: it still separates arrays.
         shape: of what is picked.
     """
 
@@ -107,9 +107,11 @@ def select(index: Index, shape: Shape, arrays: Sequence[Shape]) -> Selection:
     ] = []  # where in the key integers and arrays stand, and how many sizes come before
     before: list[int] = []
     axis = 0
-    for item in _without_ellipsis(index.items, shape):
+    for item in _spelled_out(index.items, shape):
         if item is None:
             sizes.append(1)
+        elif item is Ellipsis:
+            pass
         elif isinstance(item, Slice):
             sizes.append(_length(item, shape[axis]))
         else:
@@ -118,7 +120,7 @@ def select(index: Index, shape: Shape, arrays: Sequence[Shape]) -> Selection:
             picks.append(len(key))
             before.append(len(sizes))
         key.append(item)
-        axis += item is not None
+        axis += item is not None and item is not Ellipsis
     if not arrays:
         return Selection(tuple(key), tuple(sizes))
     try:
@@ -131,13 +133,13 @@ def select(index: Index, shape: Shape, arrays: Sequence[Shape]) -> Selection:
             actual=", ".join(map(str, arrays)),
         ) from None
     # Beside arrays an integer is an array of no axes. What arrays pick stands where they stand, or, when
-    # slices separate them, first.
+    # others separate them, first.
     together = picks[-1] - picks[0] + 1 == len(picks)
     at = before[0] if together else 0
     return Selection(tuple(key), (*sizes[:at], *picked, *sizes[at:]))
 
 
-def _without_ellipsis(items: tuple[Item, ...], shape: Shape) -> Iterable[Item]:
+def _spelled_out(items: tuple[Item, ...], shape: Shape) -> Iterable[Item]:
     """The entries, with whole slices for the ellipsis or for what is left out at the end."""
     taken = sum(item is not None and item is not Ellipsis for item in items)
     if taken > len(shape):
@@ -151,8 +153,11 @@ def _without_ellipsis(items: tuple[Item, ...], shape: Shape) -> Iterable[Item]:
         raise make_error(
             "INVALID_ATTRIBUTE", "An index may have a single ellipsis ('...').", attribute="index"
         )
-    at = items.index(Ellipsis) if Ellipsis in items else len(items)
-    return (*items[:at], *(WHOLE,) * (len(shape) - taken), *items[at + 1 :])
+    missing = (WHOLE,) * (len(shape) - taken)
+    if Ellipsis not in items:
+        return (*items, *missing)
+    at = items.index(Ellipsis)
+    return (*items[:at], *(missing or (Ellipsis,)), *items[at + 1 :])
 
 
 def _position(item: int, axis: int, shape: Shape) -> int:

@@ -18,7 +18,7 @@ def add_at(target: Array, key: tuple[Any, ...], updates: Array) -> None:
 
     Args:
         target: changed.
-        key: for each axis an integer, slice or array of integers; None for new axes; an ellipsis last.
+        key: for each axis an integer, slice or array of integers; None for new axes; one ellipsis.
         updates: broadcasts to ``target[key]``.
 
     Raises:
@@ -27,7 +27,7 @@ def add_at(target: Array, key: tuple[Any, ...], updates: Array) -> None:
     if not any(isinstance(each, np.ndarray) for each in key):
         target[key] += updates
         return
-    if target.ndim == 1 and len(key) == 2:
+    if target.ndim == 1 and len(key) == 2 and key[1] is Ellipsis:
         np.add.at(target, key[0], updates)
         return
     picked = target[key]  # also checks the key, before anything is changed
@@ -48,16 +48,18 @@ class _Rows:
     """
 
     def __init__(self, target: Array, key: tuple[Any, ...]) -> None:
-        places = [i for i, each in enumerate(key) if _picks(each)]
-        axes = [i for i, each in enumerate(x for x in key if x is not None) if _picks(each)]
+        entries = [each for each in key if each is not Ellipsis]  # it stands last, or for no axis
+        axes = [i for i, each in enumerate(x for x in entries if x is not None) if _picks(each)]
+        places = [i for i, each in enumerate(entries) if _picks(each)]
         self._dims = tuple(target.shape[axis] for axis in axes)
         arrays = np.broadcast_arrays(
-            *(_from_the_front(key[i], n) for i, n in zip(places, self._dims, strict=True))
+            *(_from_the_front(entries[i], n) for i, n in zip(places, self._dims, strict=True))
         )
         self.ids = np.ravel_multi_index(tuple(arrays), self._dims).reshape(-1)
         self.are_elements = len(axes) == target.ndim
         # Where the arrays' axes stand in what is picked: see `index.select`.
-        together = places[-1] - places[0] + 1 == len(places)
+        picks = [i for i, each in enumerate(key) if _picks(each)]
+        together = picks[-1] - picks[0] + 1 == len(picks)
         first = places[0] if together else 0
         self._axes = range(first, first + arrays[0].ndim)
         view = target[tuple(slice(None) if _picks(each) else each for each in key)]

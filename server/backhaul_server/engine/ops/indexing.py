@@ -25,9 +25,10 @@ def at_axis(axis: int) -> Key:
 
 
 def _key(x: Aval, arrays: tuple[Aval, ...], index: Index) -> Key:
-    """The index as a key; its ellipsis at the end makes an array also of a single element."""
+    """The index as a key; an ellipsis in it makes an array also of a single element."""
     items = selection(x, arrays, index).key
-    return (*(slice(*each) if isinstance(each, Slice) else each for each in items), ...)
+    key = tuple(slice(*each) if isinstance(each, Slice) else each for each in items)
+    return key if Ellipsis in items else (*key, ...)
 
 
 @rule("getitem")
