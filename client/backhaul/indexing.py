@@ -205,8 +205,8 @@ def _entry(given: Any) -> Any:
     if array.ndim == 0 and array.dtype.kind == "b":
         raise make_error(
             "INVALID_VALUE",
-            "A single bool is no index of a tensor: NumPy adds an axis for it, of size 1 or 0. For True "
-            "write None, for False np.zeros(1, bool) after None.",
+            "A single bool is no index of a tensor: NumPy adds an axis for it, of size 1 or 0. Write "
+            "x[None] or x[None][:0] where that is meant, and a mask of x's shape otherwise.",
         )
     return int(array) if array.ndim == 0 else array
 

@@ -59,7 +59,7 @@ class ShapeMethods(Handle):
         return record(_MATRIX_TRANSPOSE, (self,))
 
     T = property(_reversed_axes, doc="It with its axes in reverse order.")
-    mT = property(_swapped_last_axes, doc="It with its last two axes swapped.")  # noqa: N815 - NumPy's name
+    mT = property(_swapped_last_axes, doc="It with its last two axes swapped.")
 
     def swapaxes(self, axis1: int, axis2: int) -> TrackedTensor:
         """It with two axes swapped."""

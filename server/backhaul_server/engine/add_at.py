@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from scipy.sparse import csr_array
 
 Array = np.ndarray[Any, Any]
+
+_FEW: Final = 4096  # updates up to which nothing beats np.add.at
 
 
 def add_at(target: Array, key: tuple[Any, ...], updates: Array) -> None:
     """Add in place.
 
-    ``np.add.at`` alone is right, but fast for one index array on one axis only. So where an index names
-    no row twice the sum is an assignment, and otherwise rows that belong together are summed first:
-    several times faster for rows of ten elements and more.
+    ``np.add.at`` is right, but takes each element for itself. Where an index array names rows, and none
+    twice, the sum is an assignment; where it names most of them twice, their updates are summed first.
 
     Args:
         target: changed.
@@ -26,18 +28,17 @@ def add_at(target: Array, key: tuple[Any, ...], updates: Array) -> None:
     """
     if not any(isinstance(each, np.ndarray) for each in key):
         target[key] += updates
-        return
-    if target.ndim == 1 and len(key) == 2 and key[1] is Ellipsis:
-        np.add.at(target, key[0], updates)
-        return
-    picked = target[key]  # also checks the key, before anything is changed
-    rows = _Rows(target, key)
-    if rows.are_elements and target.flags.c_contiguous:
-        np.add.at(target.reshape(-1), rows.ids, rows.of(updates, picked.shape).reshape(-1))
-    elif rows.are_distinct():
-        target[key] = picked + updates
+    elif updates.size <= _FEW or sum(map(_picks, key)) == target.ndim:
+        np.add.at(target, key, updates)
     else:
-        rows.add(rows.of(updates, picked.shape))
+        rows = _Rows(target, key)
+        count, distinct = rows.ids.size, rows.count_distinct()
+        if distinct == count:
+            target[key] += updates
+        elif 2 * distinct > count:
+            np.add.at(target, key, updates)
+        else:
+            rows.add(updates)
 
 
 class _Rows:
@@ -56,35 +57,36 @@ class _Rows:
             *(_from_the_front(entries[i], n) for i, n in zip(places, self._dims, strict=True))
         )
         self.ids = np.ravel_multi_index(tuple(arrays), self._dims).reshape(-1)
-        self.are_elements = len(axes) == target.ndim
+        view = target[tuple(slice(None) if _picks(each) else each for each in key)]
+        self._view = np.moveaxis(view, places, range(len(places)))
+        self._row = self._view.shape[len(places) :]
         # Where the arrays' axes stand in what is picked: see `index.select`.
         picks = [i for i, each in enumerate(key) if _picks(each)]
         together = picks[-1] - picks[0] + 1 == len(picks)
         first = places[0] if together else 0
-        self._axes = range(first, first + arrays[0].ndim)
-        view = target[tuple(slice(None) if _picks(each) else each for each in key)]
-        self._view = np.moveaxis(view, places, range(len(places)))
+        shape = arrays[0].shape
+        self._picked = (*self._row[:first], *shape, *self._row[first:])
+        self._axes = range(first, first + len(shape))
 
-    def are_distinct(self) -> bool:
-        """Whether no row is named twice."""
+    def count_distinct(self) -> int:
+        """How many different rows are named."""
         ids = self.ids
-        if ids.size < 2 or bool(np.all(ids[1:] > ids[:-1])):
-            return True
-        ordered = np.sort(ids)
-        return bool(np.all(ordered[1:] != ordered[:-1]))
-
-    def of(self, updates: Array, shape: tuple[int, ...]) -> Array:
-        """Updates, which broadcast to the shape that is picked, row by row."""
-        moved = np.moveaxis(np.broadcast_to(updates, shape), self._axes, range(len(self._axes)))
-        return moved.reshape(self.ids.size, *self._view.shape[len(self._dims) :])
+        rising = bool(np.all(ids[1:] > ids[:-1]))
+        return ids.size if rising else int(np.unique(ids).size)
 
     def add(self, updates: Array) -> None:
-        """Add an update to each row that is named."""
+        """Add an update to each row that is named; they broadcast to the shape that is picked."""
+        whole = np.broadcast_to(updates, self._picked)
+        moved = np.moveaxis(whole, self._axes, range(len(self._axes)))
+        count = self.ids.size
         order = np.argsort(self.ids, kind="stable")
         ids = self.ids[order]
         starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
-        sums = np.add.reduceat(updates[order], starts, axis=0)
-        self._view[np.unravel_index(ids[starts], self._dims)] += sums
+        # Summing the updates of each row is the product with a sparse matrix of ones, without a copy.
+        ones = np.ones(count, updates.dtype)
+        sharing = csr_array((ones, order, np.append(starts, count)), (starts.size, count))
+        sums = sharing @ moved.reshape(count, -1)
+        self._view[np.unravel_index(ids[starts], self._dims)] += sums.reshape(-1, *self._row)
 
 
 def _picks(each: Any) -> bool:
@@ -94,4 +96,7 @@ def _picks(each: Any) -> bool:
 def _from_the_front(positions: Any, n: int) -> Array:
     """Positions along an axis of this size, none of them negative."""
     at = np.asarray(positions).astype(np.intp)
-    return np.where(at < 0, at + n, at)
+    at = np.where(at < 0, at + n, at)
+    if at.size and not (at.min() >= 0 and at.max() < n):
+        raise IndexError(f"an index is out of bounds for an axis of size {n}")
+    return at
