@@ -26,18 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["scatter_add", "take", "take_along_axis"]
 
-_GETITEM: Final = get("getitem")
+GETITEM: Final = get("getitem")
 _SCATTER_ADD: Final = get("scatter_add")
-
-
-def pick(x: Handle, index: Any) -> TrackedTensor:
-    """What ``x[index]`` records."""
-    if type(index) is int:
-        result: TrackedTensor = record_bound(_GETITEM, (x,), _attributes(index))
-        return result
-    attributes, arrays = _parsed(x._node_type.aval.shape, index)
-    picked: TrackedTensor = record_bound(_GETITEM, (x, *arrays), attributes)
-    return picked
 
 
 def scatter_add(x: Operand, index: Any, updates: Operand, /) -> TrackedTensor:
@@ -62,7 +52,7 @@ def scatter_add(x: Operand, index: Any, updates: Operand, /) -> TrackedTensor:
         >>> bh.scatter_add(x, [0, 2, 2], 1.0).numpy()
         array([1., 0., 2.])
     """
-    attributes, arrays = _parsed(shape_of(x), index)
+    attributes, arrays = parsed_index(shape_of(x), index)
     result: TrackedTensor = record_bound(_SCATTER_ADD, (x, updates, *arrays), attributes)
     return result
 
@@ -101,8 +91,8 @@ def take(
     positions = _positions(indices)
     if mode != "raise":
         positions = _within(positions, shape[at], mode)
-    attributes, arrays = _parsed(shape, (*(slice(None),) * at, positions))
-    result: TrackedTensor = record_bound(_GETITEM, (x, *arrays), attributes)
+    attributes, arrays = parsed_index(shape, (*(slice(None),) * at, positions))
+    result: TrackedTensor = record_bound(GETITEM, (x, *arrays), attributes)
     return result
 
 
@@ -141,8 +131,8 @@ def take_along_axis(x: Operand, /, indices: Any, axis: int | None = -1) -> Track
         )
     grids: list[Any] = list(np.ix_(*map(np.arange, shape)))
     grids[at] = positions
-    attributes, arrays = _parsed(shape, tuple(grids))
-    result: TrackedTensor = record_bound(_GETITEM, (x, *arrays), attributes)
+    attributes, arrays = parsed_index(shape, tuple(grids))
+    result: TrackedTensor = record_bound(GETITEM, (x, *arrays), attributes)
     return result
 
 
@@ -152,15 +142,19 @@ def shape_of(x: Operand) -> Shape:
 
 
 @lru_cache(maxsize=16384)
-def _attributes(*items: Any) -> Attributes:
-    return bind(_GETITEM, {"index": Index(items)})
+def index_attributes(*items: Any) -> Attributes:
+    """The attributes of an op whose index has these entries."""
+    return bind(GETITEM, {"index": Index(items)})
 
 
-def _parsed(shape: Shape, index: Any) -> tuple[Attributes, list[Operand]]:
-    """The index as an attribute, and its arrays."""
+def parsed_index(shape: Shape, index: Any) -> tuple[Attributes, list[Operand]]:
+    """An index of an array of this shape: as an attribute, and the arrays in it."""
+    entries = [_entry(each) for each in (index if isinstance(index, tuple) else (index,))]
+    if not any(isinstance(each, Handle | np.ndarray) for each in entries):
+        return index_attributes(*entries), []
     items: list[Any] = []
     arrays: list[Operand] = []
-    for entry, axis in _by_axis(shape, index):
+    for entry, axis in _by_axis(shape, entries):
         if isinstance(entry, np.ndarray) and entry.dtype.kind == "b":
             _check_mask(entry, axis, shape)
             found: Sequence[Any] = entry.nonzero()
@@ -174,12 +168,11 @@ def _parsed(shape: Shape, index: Any) -> tuple[Attributes, list[Operand]]:
             continue
         items += [ARRAY] * len(found)
         arrays += found
-    return _attributes(*items), arrays
+    return index_attributes(*items), arrays
 
 
-def _by_axis(shape: Shape, index: Any) -> Iterator[tuple[Any, int]]:
-    """The entries, arrays made of what NumPy takes for such, and the first axis that each is of."""
-    entries = [_entry(each) for each in (index if isinstance(index, tuple) else (index,))]
+def _by_axis(shape: Shape, entries: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+    """The entries, and the first axis that each is of."""
     taken = [_axes_taken(each) for each in entries]
     axis = 0
     for each, count in zip(entries, taken, strict=True):
@@ -216,7 +209,7 @@ def _slice(given: slice) -> Slice:
     parts = (given.start, given.stop, given.step)
     if all(part is None or type(part) is int for part in parts):
         return Slice(*parts)
-    index: Any = bind(_GETITEM, {"index": (given,)})[0][1]
+    index: Any = bind(GETITEM, {"index": (given,)})[0][1]
     found: Slice = index.items[0]
     return found
 

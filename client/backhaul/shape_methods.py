@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex
 
 from backhaul.handle import Handle
-from backhaul.indexing import pick, take
-from backhaul.recording import record
+from backhaul.indexing import GETITEM, index_attributes, parsed_index, take
+from backhaul.recording import record, record_bound
 from backhaul_proto.catalog.ops import get
 
 if TYPE_CHECKING:
@@ -40,7 +40,13 @@ class ShapeMethods(Handle):
                 index, once the result's value is asked for.
             InvalidArgument: an index that cannot be right.
         """
-        return pick(self, index)
+        arrays: Sequence[Any] = ()
+        if type(index) is int:
+            attributes = index_attributes(index)
+        else:
+            attributes, arrays = parsed_index(self._node_type.aval.shape, index)
+        picked: TrackedTensor = record_bound(GETITEM, (self, *arrays), attributes)
+        return picked
 
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> TrackedTensor:
         """The same elements in another shape, given as numbers or as one sequence; see `backhaul.reshape`."""

@@ -143,12 +143,12 @@ def _attribute_value(message: graph_pb2.Attribute) -> AttributeValue:
             return value
 
 
-_MARKS: Final[Mapping[Item, int]] = {
+_MARKS: Final[Mapping[Item, graph_pb2.IndexMark]] = {
     None: graph_pb2.INDEX_MARK_NEW_AXIS,
     Ellipsis: graph_pb2.INDEX_MARK_ELLIPSIS,
     ARRAY: graph_pb2.INDEX_MARK_ARRAY,
 }
-_ITEMS: Final[Mapping[int, Item]] = {mark: item for item, mark in _MARKS.items()}
+_ITEMS: Final[Mapping[graph_pb2.IndexMark, Item]] = {mark: item for item, mark in _MARKS.items()}
 
 
 def _item_message(item: Item) -> graph_pb2.IndexItem:

@@ -201,3 +201,10 @@ def test_what_cannot_be_is_refused_at_the_call(use: Use, reason: str) -> None:
     with pytest.raises(bh.InvalidArgument) as error:
         use(x)
     assert error.value.reason == reason
+
+
+def test_an_empty_axis_has_a_bounded_number_of_parts() -> None:
+    x = bh.Tape().leaf(np.zeros((0, 2)))
+    assert [part.shape for part in bh.split(x, 3)] == [(0, 2)] * 3
+    with pytest.raises(bh.InvalidArgument, match="divided"):
+        bh.split(x, 10**12)

@@ -66,9 +66,10 @@ def canonical_index(given: Any) -> Index:
 
 
 def _item(given: Any) -> Item:
-    if given is None or given is Ellipsis or (isinstance(given, str) and given == ARRAY):
-        item: Item = given
-        return item
+    if given is None or given is Ellipsis:
+        return None if given is None else Ellipsis
+    if isinstance(given, str) and given == ARRAY:
+        return ARRAY
     if isinstance(given, slice | Slice):
         parts = map(_bound, (given.start, given.stop, given.step))
         return Slice(*parts)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.ops import Attribute, Ints, Op, Sample, register
 from backhaul_proto.catalog.promotion import promote
 from backhaul_proto.catalog.shapes import canonical_axis
 from backhaul_proto.errors import make_error
+
+_MOST_EMPTY: Final = 1024
+"""Parts of an axis of size 0: a few bytes of a request must not ask for millions of arrays."""
 
 
 def _stack(avals: tuple[Aval, ...], axis: int) -> Aval:
@@ -83,7 +88,7 @@ def split_sizes(n: int, indices_or_sections: int | Ints) -> Ints:
                 attribute="indices_or_sections",
                 actual=count,
             )
-        if n % count:
+        if n % count or count > max(n, _MOST_EMPTY):
             raise make_error(
                 "SHAPE_MISMATCH",
                 f"split: an axis of size {n} is not divided equally into {count} parts. Give the points "

@@ -144,3 +144,17 @@ def test_a_slice_is_a_view_and_an_array_a_copy() -> None:
     where = tape.constant(np.array([1, 2]))
     picked = tape.apply("getitem", [x, where], index=(ARRAY,))
     assert not np.shares_memory(picked.value, x.value)
+
+
+def test_a_sum_made_in_place_takes_a_cotangent_that_has_a_tangent() -> None:
+    """Two plain cotangents are summed in an array of the pass's own; the third moves with x."""
+    tape = Tape(ENGINE)
+    x = tape.leaf(np.ones(3), np.ones(3))
+    two = tape.constant(np.array(2.0))
+    loss = tape.apply("sum", [tape.apply("multiply", [x, x])])
+    for _ in range(2):
+        term = tape.apply("sum", [tape.apply("multiply", [x, two])])
+        loss = tape.apply("add", [loss, term])
+    ((gradients, products),) = tape.hvp(loss)
+    np.testing.assert_array_equal(gradients[x], [6.0, 6.0, 6.0])
+    np.testing.assert_array_equal(products[x], [2.0, 2.0, 2.0])

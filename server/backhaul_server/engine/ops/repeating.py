@@ -18,13 +18,18 @@ Prepared = tuple[Rule, dict[str, Any]]
 
 @rule("flip")
 class Flip(GetItem):
-    """y is x backwards: an index."""
+    """y is x backwards: an index, which is its own adjoint."""
 
     def prepare(self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]) -> Prepared:
         (x,) = avals
         axes = canonical_axes(attributes.get("axis"), x.ndim)
         backwards = tuple(slice(None, None, -1 if i in axes else None) for i in range(x.ndim))
         return self, {"key": (*backwards, ...)}
+
+    def cotangents(
+        self, F: Namespace, ct: Array, y: Array, operands: Any, needs: Any, **keywords: Any
+    ) -> Any:
+        return [F.getitem(ct, **keywords)]
 
 
 @rule("roll")
