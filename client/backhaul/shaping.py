@@ -42,6 +42,7 @@ __all__ = [
 
 _CONCAT: Final = get("concat")
 _PAD: Final = get("pad")
+_EXACT: Final = 2**53  # integers up to which float64 holds them all
 
 
 # ---------------------------------------------------------------- joining
@@ -320,7 +321,8 @@ def pad(
         )
     shape = shape_of(x)
     widths = _pairs(pad_width, len(shape))
-    if isinstance(constant_values, int | float | np.integer | np.floating):
+    whole = isinstance(constant_values, int | np.integer) and abs(int(constant_values)) <= _EXACT
+    if whole or isinstance(constant_values, float | np.floating):
         return record(_PAD, (x,), widths, mode, float(constant_values))
     padded = record(_PAD, (x,), widths, mode, 0.0)
     if mode != "constant":

@@ -203,6 +203,17 @@ def test_what_cannot_be_is_refused_at_the_call(use: Use, reason: str) -> None:
     assert error.value.reason == reason
 
 
+def test_integers_are_padded_with_integers() -> None:
+    tape = bh.Tape()
+    whole, small = tape.constant(np.array([1, 2])), tape.constant(np.array([1], np.uint8))
+    np.testing.assert_array_equal(bh.pad(whole, 1, constant_values=7).numpy(), [7, 1, 2, 7])
+    large = bh.pad(whole, (0, 1), constant_values=2**60 + 1).numpy()
+    np.testing.assert_array_equal(large, [1, 2, 2**60 + 1])
+    for x, constant in ((whole, np.nan), (whole, 1e30), (small, -1), (small, 256)):
+        with pytest.raises(bh.InvalidArgument, match="constant_values"):
+            bh.pad(x, 1, constant_values=constant)
+
+
 def test_an_empty_axis_has_a_bounded_number_of_parts() -> None:
     x = bh.Tape().leaf(np.zeros((0, 2)))
     assert [part.shape for part in bh.split(x, 3)] == [(0, 2)] * 3

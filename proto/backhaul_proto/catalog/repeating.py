@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
+
+import numpy as np
 
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.ops import Attribute, Ints, Op, Sample, register
@@ -115,7 +118,9 @@ def _pad(
             expected=f"{x.ndim} pairs",
             actual=f"{pad_width!s:.100}",
         )
-    if mode != "constant":
+    if mode == "constant":
+        _check_constant(constant_values, x)
+    else:
         for axis, (n, widths) in enumerate(zip(x.shape, pad_width, strict=True)):
             if not n and any(widths):
                 raise make_error(
@@ -124,6 +129,21 @@ def _pad(
                     actual=x.shape,
                 )
     return aval([n + sum(widths) for n, widths in zip(x.shape, pad_width, strict=True)], x.dtype)
+
+
+def _check_constant(constant: float, x: Aval) -> None:
+    """Integers are added to integers, cut to whole numbers as NumPy does."""
+    if x.dtype.kind not in "iu":
+        return
+    limits = np.iinfo(x.dtype)
+    if not (math.isfinite(constant) and limits.min <= int(constant) <= limits.max):
+        raise make_error(
+            "INVALID_ATTRIBUTE",
+            f"pad: constant_values={constant} cannot be held in {x.dtype}; convert the array first.",
+            attribute="constant_values",
+            expected=x.dtype,
+            actual=constant,
+        )
 
 
 _AXES = Attribute("axis", "axes", keyword_only=False, doc="Axis or axes; all when left out.")
