@@ -23,8 +23,19 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"clip", "einsum", "linalg.solve_triangular", "linalg.svd_truncated"})
-"""Public ops whose function is written by hand (functions.py, selection.py, triangular.py, truncation.py)."""
+BY_HAND: Final = frozenset(
+    {
+        "clip",
+        "concat",
+        "einsum",
+        "getitem",
+        "linalg.solve_triangular",
+        "linalg.svd_truncated",
+        "pad",
+        "scatter_add",
+    }
+)
+"""Public ops whose function is written by hand, each in the client's file of its family."""
 LINALG_BY_HAND: Final = MappingProxyType(
     {
         "cho_solve": "backhaul.triangular.cho_solve",
@@ -44,7 +55,11 @@ TYPES: Final = {
     "axes": "int | Sequence[int]",
     "int_lists": "Sequence[Sequence[int]]",
     "paired_axes": "int | Sequence[int | Sequence[int]]",
+    "index": "Index",
 }
+SHOWN: Final = {"getitem": "x[index]", "scatter_add": "bh.scatter_add(x, index, updates)"}
+"""How an op is called whose function takes its index and operands in an order of its own."""
+
 WIDTH: Final = 100
 
 
@@ -335,13 +350,14 @@ def page(ops: Sequence[Op]) -> str:
         "| --- | --- | --- |",
     ]
     for op in ops:
-        listed = op.variadic and op.name not in BY_HAND  # the function takes them as one sequence
+        listed = op.variadic and op.name != "einsum"  # the function takes them as one sequence
         operands = ", ".join(x.removeprefix("*") if listed else x for x in op.operands)
         attributes = "<br>".join(cell(attribute_text(each)) for each in op.attributes)
         first_line = op.doc.strip().splitlines()[0]
         if op.aliases:
             first_line += f" Also: {', '.join(f'`{alias}`' for alias in op.aliases)}."
-        lines.append(f"| `bh.{op.name}({operands})` | {attributes} | {cell(first_line)} |")
+        call = SHOWN.get(op.name, f"bh.{op.name}({operands})")
+        lines.append(f"| `{call}` | {attributes} | {cell(first_line)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -54,6 +54,8 @@ __all__ = [
     "cross",
     "deg2rad",
     "degrees",
+    "diag",
+    "diagonal",
     "digamma",
     "divide",
     "dot",
@@ -63,8 +65,10 @@ __all__ = [
     "erfinv",
     "exp",
     "exp2",
+    "expand_dims",
     "expit",
     "expm1",
+    "flip",
     "floor",
     "floor_divide",
     "fmax",
@@ -102,21 +106,26 @@ __all__ = [
     "maximum",
     "minimum",
     "mod",
+    "moveaxis",
     "multiply",
     "negative",
     "not_equal",
     "outer",
+    "permute_dims",
     "positive",
     "pow",
     "power",
     "psi",
     "rad2deg",
     "radians",
+    "ravel",
     "real",
     "reciprocal",
     "relu",
     "remainder",
+    "repeat",
     "reshape",
+    "roll",
     "round",
     "rsqrt",
     "sigmoid",
@@ -126,17 +135,24 @@ __all__ = [
     "sinc",
     "sinh",
     "softplus",
+    "split",
     "sqrt",
     "square",
+    "squeeze",
     "stack",
     "stop_gradient",
     "subtract",
     "sum",
+    "swapaxes",
     "swish",
     "tan",
     "tanh",
     "tensordot",
+    "tile",
+    "trace",
+    "transpose",
     "tril",
+    "triu",
     "true_divide",
     "trunc",
     "unstack",
@@ -171,6 +187,8 @@ _COS: Final = get("cos")
 _COSH: Final = get("cosh")
 _CROSS: Final = get("cross")
 _DEG2RAD: Final = get("deg2rad")
+_DIAG: Final = get("diag")
+_DIAGONAL: Final = get("diagonal")
 _DIGAMMA: Final = get("digamma")
 _DIVIDE: Final = get("divide")
 _DOT: Final = get("dot")
@@ -180,7 +198,9 @@ _ERFC: Final = get("erfc")
 _ERFINV: Final = get("erfinv")
 _EXP: Final = get("exp")
 _EXP2: Final = get("exp2")
+_EXPAND_DIMS: Final = get("expand_dims")
 _EXPM1: Final = get("expm1")
+_FLIP: Final = get("flip")
 _FLOOR: Final = get("floor")
 _FLOOR_DIVIDE: Final = get("floor_divide")
 _FMAX: Final = get("fmax")
@@ -214,18 +234,23 @@ _MATRIX_TRANSPOSE: Final = get("matrix_transpose")
 _MATVEC: Final = get("matvec")
 _MAXIMUM: Final = get("maximum")
 _MINIMUM: Final = get("minimum")
+_MOVEAXIS: Final = get("moveaxis")
 _MULTIPLY: Final = get("multiply")
 _NEGATIVE: Final = get("negative")
 _NOT_EQUAL: Final = get("not_equal")
 _OUTER: Final = get("outer")
+_PERMUTE_DIMS: Final = get("permute_dims")
 _POSITIVE: Final = get("positive")
 _POW: Final = get("pow")
 _RAD2DEG: Final = get("rad2deg")
+_RAVEL: Final = get("ravel")
 _REAL: Final = get("real")
 _RECIPROCAL: Final = get("reciprocal")
 _RELU: Final = get("relu")
 _REMAINDER: Final = get("remainder")
+_REPEAT: Final = get("repeat")
 _RESHAPE: Final = get("reshape")
+_ROLL: Final = get("roll")
 _ROUND: Final = get("round")
 _RSQRT: Final = get("rsqrt")
 _SIGMOID: Final = get("sigmoid")
@@ -235,16 +260,22 @@ _SIN: Final = get("sin")
 _SINC: Final = get("sinc")
 _SINH: Final = get("sinh")
 _SOFTPLUS: Final = get("softplus")
+_SPLIT: Final = get("split")
 _SQRT: Final = get("sqrt")
 _SQUARE: Final = get("square")
+_SQUEEZE: Final = get("squeeze")
 _STACK: Final = get("stack")
 _STOP_GRADIENT: Final = get("stop_gradient")
 _SUBTRACT: Final = get("subtract")
 _SUM: Final = get("sum")
+_SWAPAXES: Final = get("swapaxes")
 _TAN: Final = get("tan")
 _TANH: Final = get("tanh")
 _TENSORDOT: Final = get("tensordot")
+_TILE: Final = get("tile")
+_TRACE: Final = get("trace")
 _TRIL: Final = get("tril")
+_TRIU: Final = get("triu")
 _TRUNC: Final = get("trunc")
 _UNSTACK: Final = get("unstack")
 _VDOT: Final = get("vdot")
@@ -738,6 +769,50 @@ def deg2rad(x: Operand, /) -> TrackedTensor:
     return record(_DEG2RAD, (x,))
 
 
+def diag(x: Operand, /, k: int = 0) -> TrackedTensor:
+    """The matrix with the vector x on a diagonal, or a diagonal of the matrix x.
+
+    Args:
+        x: Tensor, array or number.
+        k: Which diagonal; the main one is 0, those above it are positive.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2,)))
+        >>> bh.diag(x, -2).shape
+        (4, 4)
+    """
+    return record(_DIAG, (x,), k)
+
+
+def diagonal(x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TrackedTensor:
+    """A diagonal through two axes of x, as the last axis of the result.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+        axis1: The axis of the rows.
+        axis2: The axis of the columns.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.diagonal(x, 1).shape
+        (2,)
+    """
+    return record(_DIAGONAL, (x,), offset, axis1, axis2)
+
+
 def digamma(x: Operand, /) -> TrackedTensor:
     """The derivative of `lgamma` of each element.
 
@@ -928,6 +1003,27 @@ def exp2(x: Operand, /) -> TrackedTensor:
     return record(_EXP2, (x,))
 
 
+def expand_dims(x: Operand, /, axis: int | Sequence[int]) -> TrackedTensor:
+    """`x` with new axes of size 1.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Where new axes stand in the result.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.expand_dims(x, 1).shape
+        (2, 1, 3)
+    """
+    return record(_EXPAND_DIMS, (x,), axis)
+
+
 def expm1(x: Operand, /) -> TrackedTensor:
     """exp(x) - 1 of each element, accurate near 0.
 
@@ -946,6 +1042,27 @@ def expm1(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_EXPM1, (x,))
+
+
+def flip(x: Operand, /, axis: int | Sequence[int] | None = None) -> TrackedTensor:
+    """`x` with its elements in reverse order along axes.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes; all when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.flip(x, (0, -1)).shape
+        (2, 3, 4)
+    """
+    return record(_FLIP, (x,), axis)
 
 
 def floor(x: Operand, /) -> TrackedTensor:
@@ -1667,6 +1784,30 @@ def minimum(x1: Operand, x2: Operand, /) -> TrackedTensor:
     return record(_MINIMUM, (x1, x2))
 
 
+def moveaxis(
+    x: Operand, /, source: int | Sequence[int], destination: int | Sequence[int]
+) -> TrackedTensor:
+    """`x` with some axes moved, the others keeping their order.
+
+    Args:
+        x: Tensor, array or number.
+        source: Where the axes stand.
+        destination: Where they are to stand.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.moveaxis(x, 0, -1).shape
+        (3, 4, 2)
+    """
+    return record(_MOVEAXIS, (x,), source, destination)
+
+
 def multiply(x1: Operand, x2: Operand, /) -> TrackedTensor:
     """The product x1 * x2, element by element, with broadcasting.
 
@@ -1753,6 +1894,27 @@ def outer(a: Operand, b: Operand, /) -> TrackedTensor:
     return record(_OUTER, (a, b))
 
 
+def permute_dims(x: Operand, /, axes: Sequence[int] | None = None) -> TrackedTensor:
+    """`x` with its axes in another order; reversed when none is named.
+
+    Args:
+        x: Tensor, array or number.
+        axes: For each axis of the result, which axis of `x` it is.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.permute_dims(x, (1, 2, 0)).shape
+        (3, 4, 2)
+    """
+    return record(_PERMUTE_DIMS, (x,), axes)
+
+
 def positive(x: Operand, /) -> TrackedTensor:
     """The same number +x, element by element.
 
@@ -1819,6 +1981,26 @@ def rad2deg(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_RAD2DEG, (x,))
+
+
+def ravel(x: Operand, /) -> TrackedTensor:
+    """X's elements in C order, along one axis.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.ravel(x).shape
+        (6,)
+    """
+    return record(_RAVEL, (x,))
 
 
 def real(x: Operand, /) -> TrackedTensor:
@@ -1903,6 +2085,28 @@ def remainder(x1: Operand, x2: Operand, /) -> TrackedTensor:
     return record(_REMAINDER, (x1, x2))
 
 
+def repeat(x: Operand, /, repeats: int | Sequence[int], axis: int | None = None) -> TrackedTensor:
+    """`x` with each element repeated.
+
+    Args:
+        x: Tensor, array or number.
+        repeats: How often: one number for all, or one for each element along the axis.
+        axis: The axis; `x` is flat when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.repeat(x, 2).shape
+        (12,)
+    """
+    return record(_REPEAT, (x,), repeats, axis)
+
+
 def reshape(x: Operand, /, shape: int | Sequence[int]) -> TrackedTensor:
     """`x` with another shape and the same elements in C order.
 
@@ -1922,6 +2126,30 @@ def reshape(x: Operand, /, shape: int | Sequence[int]) -> TrackedTensor:
         (3, 2)
     """
     return record(_RESHAPE, (x,), shape)
+
+
+def roll(
+    x: Operand, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> TrackedTensor:
+    """`x` with its elements shifted along axes; those that leave at the end come in at the beginning.
+
+    Args:
+        x: Tensor, array or number.
+        shift: By how many places, for each axis.
+        axis: Axis or axes; as if `x` were flat when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.roll(x, 2).shape
+        (2, 3)
+    """
+    return record(_ROLL, (x,), shift, axis)
 
 
 def round(x: Operand, /, decimals: int = 0) -> TrackedTensor:
@@ -2109,6 +2337,32 @@ def softplus(x: Operand, /) -> TrackedTensor:
     return record(_SOFTPLUS, (x,))
 
 
+def split(
+    x: Operand, /, indices_or_sections: int | Sequence[int], axis: int = 0
+) -> tuple[TrackedTensor, ...]:
+    """`x` taken apart along an axis, as a tuple.
+
+    Points to split at must not decrease; where NumPy lets them, its parts overlap.
+
+    Args:
+        x: Tensor, array or number.
+        indices_or_sections: The number of equal parts, or the points to split at.
+        axis: The axis.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((4, 2)))
+        >>> [each.shape for each in bh.split(x, 2)]
+        [(2, 2), (2, 2)]
+    """
+    return record_several(_SPLIT, (x,), indices_or_sections, axis)
+
+
 def sqrt(x: Operand, /) -> TrackedTensor:
     """The square root of each element; NaN for a negative real.
 
@@ -2147,6 +2401,27 @@ def square(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_SQUARE, (x,))
+
+
+def squeeze(x: Operand, /, axis: int | Sequence[int] | None = None) -> TrackedTensor:
+    """`x` without axes of size 1: those named, or all.
+
+    Args:
+        x: Tensor, array or number.
+        axis: The axes to drop, each of size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((1, 3, 1)))
+        >>> bh.squeeze(x, -1).shape
+        (1, 3)
+    """
+    return record(_SQUEEZE, (x,), axis)
 
 
 def stack(arrays: Sequence[Operand], /, axis: int = 0) -> TrackedTensor:
@@ -2238,6 +2513,28 @@ def sum(
     return record(_SUM, (x,), axis, keepdims)
 
 
+def swapaxes(x: Operand, /, axis1: int, axis2: int) -> TrackedTensor:
+    """`x` with two axes swapped.
+
+    Args:
+        x: Tensor, array or number.
+        axis1: One axis.
+        axis2: The other.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.swapaxes(x, 0, 2).shape
+        (4, 3, 2)
+    """
+    return record(_SWAPAXES, (x,), axis1, axis2)
+
+
 def tan(x: Operand, /) -> TrackedTensor:
     """The tangent of each element.
 
@@ -2306,12 +2603,56 @@ def tensordot(
     return record(_TENSORDOT, (a, b), axes)
 
 
+def tile(x: Operand, /, reps: int | Sequence[int]) -> TrackedTensor:
+    """`x` laid side by side a number of times along each axis.
+
+    Args:
+        x: Tensor, array or number.
+        reps: How often, for the last axes; new axes come in front when there are more.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.tile(x, (2, 1)).shape
+        (4, 3)
+    """
+    return record(_TILE, (x,), reps)
+
+
+def trace(x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TrackedTensor:
+    """The sum of a diagonal through two axes of x.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+        axis1: The axis of the rows.
+        axis2: The axis of the columns.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.trace(x, 1).shape
+        ()
+    """
+    return record(_TRACE, (x,), offset, axis1, axis2)
+
+
 def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
     """The lower triangles of x's last two axes, zeros above.
 
     Args:
         x: Tensor, array or number.
-        k: The last diagonal that is kept; 0 is the main one, 1 above it.
+        k: The outermost diagonal that is kept; the main one is 0, those above it are positive.
 
     Raises:
         InvalidArgument: an operand or attribute that cannot be right.
@@ -2325,6 +2666,27 @@ def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
         (2, 3, 4)
     """
     return record(_TRIL, (x,), k)
+
+
+def triu(x: Operand, /, k: int = 0) -> TrackedTensor:
+    """The upper triangles of x's last two axes, zeros below.
+
+    Args:
+        x: Tensor, array or number.
+        k: The outermost diagonal that is kept; the main one is 0, those above it are positive.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.triu(x, 1).shape
+        (2, 3, 4)
+    """
+    return record(_TRIU, (x,), k)
 
 
 def trunc(x: Operand, /) -> TrackedTensor:
@@ -2529,6 +2891,7 @@ psi = digamma
 true_divide = divide
 gammaln = lgamma
 log_expit = log_sigmoid
+transpose = permute_dims
 power = pow
 degrees = rad2deg
 mod = remainder

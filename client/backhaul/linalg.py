@@ -28,6 +28,7 @@ __all__ = [
     "cholesky",
     "cross",
     "det",
+    "diagonal",
     "eigh",
     "eigvalsh",
     "expm",
@@ -46,11 +47,13 @@ __all__ = [
     "svd_truncated",
     "svdvals",
     "tensordot",
+    "trace",
     "vecdot",
 ]
 
 _CHOLESKY: Final = get("linalg.cholesky")
 _DET: Final = get("linalg.det")
+_DIAGONAL: Final = get("linalg.diagonal")
 _EIGH: Final = get("linalg.eigh")
 _EIGVALSH: Final = get("linalg.eigvalsh")
 _EXPM: Final = get("linalg.expm")
@@ -65,6 +68,7 @@ _SLOGDET: Final = get("linalg.slogdet")
 _SOLVE: Final = get("linalg.solve")
 _SVD: Final = get("linalg.svd")
 _SVDVALS: Final = get("linalg.svdvals")
+_TRACE: Final = get("linalg.trace")
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> TrackedTensor:
@@ -116,6 +120,27 @@ def det(x: Operand, /) -> TrackedTensor:
         ()
     """
     return record(_DET, (x,))
+
+
+def diagonal(x: Operand, /, *, offset: int = 0) -> TrackedTensor:
+    """A diagonal of x's last two axes, as the last axis of the result.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.linalg.diagonal(x, offset=-1).shape
+        (1,)
+    """
+    return record(_DIAGONAL, (x,), offset)
 
 
 def eigh(x: Operand, /) -> tuple[TrackedTensor, ...]:
@@ -472,3 +497,24 @@ def svdvals(x: Operand, /) -> TrackedTensor:
         (3,)
     """
     return record(_SVDVALS, (x,))
+
+
+def trace(x: Operand, /, *, offset: int = 0) -> TrackedTensor:
+    """The sum of a diagonal of x's last two axes.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.linalg.trace(x, offset=1).shape
+        ()
+    """
+    return record(_TRACE, (x,), offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from backhaul import _ops, functions, linalg, selection
+from backhaul import _ops, functions, indexing, linalg, selection, shaping
 from backhaul_proto.catalog.ops import get
 from backhaul_proto.errors import InvalidArgument
 
@@ -68,7 +68,8 @@ def _find(name: str, path: str) -> Callable[..., Any]:
     if path == "einsum":
         return functions.einsum
     head, _, tail = path.rpartition(".")
-    for module in (linalg, _ops) if head == "linalg" else (_ops, selection):
+    plain = (_ops, shaping, indexing, selection)
+    for module in (linalg, *plain) if head == "linalg" else plain:
         if tail in module.__all__:
             found: Callable[..., Any] = getattr(module, tail)
             return found

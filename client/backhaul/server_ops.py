@@ -12,8 +12,8 @@ class AttributeInfo:
 
     Attributes:
         name: its name.
-        type: bool, int, float, string, dtype, ints, axes (an int or ints), int_lists or paired_axes
-            (an int, or ints and lists of them).
+        type: bool, int, float, string, dtype, ints, axes (an int or ints), int_lists, paired_axes
+            (an int, or ints and lists of them) or index.
         required: whether it must be given.
         default: the default in words, where it is not required.
         doc: what it means.

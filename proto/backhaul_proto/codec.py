@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from backhaul_proto import tensors
 from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.index import ARRAY, Index, Item, Slice
 from backhaul_proto.catalog.ops import Attributes, AttributeValue
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import (
@@ -105,6 +106,9 @@ def attribute_message(name: str, value: AttributeValue) -> graph_pb2.Attribute:
             message.string_value = value
         case np.dtype():
             message.dtype_value = tensors.number_of(value)
+        case Index():
+            message.index_value.items.extend(map(_item_message, value.items))
+            message.index_value.SetInParent()
         case tuple() if value and isinstance(value[0], tuple):
             message.int_lists_value.lists.extend(graph_pb2.IntList(values=each) for each in value)
         case tuple():
@@ -127,6 +131,8 @@ def _attribute_value(message: graph_pb2.Attribute) -> AttributeValue:
             return tuple(message.ints_value.values)
         case "int_lists_value":
             return tuple(tuple(each.values) for each in message.int_lists_value.lists)
+        case "index_value":
+            return Index(tuple(map(_read_item, message.index_value.items)))
         case None:
             raise make_error(
                 "INVALID_ATTRIBUTE",
@@ -136,6 +142,39 @@ def _attribute_value(message: graph_pb2.Attribute) -> AttributeValue:
         case _:
             value: AttributeValue = getattr(message, kind)
             return value
+
+
+_MARKS: Final[Mapping[Item, graph_pb2.IndexMark]] = {
+    None: graph_pb2.INDEX_MARK_NEW_AXIS,
+    Ellipsis: graph_pb2.INDEX_MARK_ELLIPSIS,
+    ARRAY: graph_pb2.INDEX_MARK_ARRAY,
+}
+_ITEMS: Final[Mapping[graph_pb2.IndexMark, Item]] = {mark: item for item, mark in _MARKS.items()}
+
+
+def _item_message(item: Item) -> graph_pb2.IndexItem:
+    if isinstance(item, int):
+        return graph_pb2.IndexItem(at=item)
+    if isinstance(item, Slice):
+        parts = graph_pb2.IndexSlice(start=item.start, stop=item.stop, step=item.step)
+        return graph_pb2.IndexItem(slice=parts)
+    return graph_pb2.IndexItem(mark=_MARKS[item])
+
+
+def _read_item(message: graph_pb2.IndexItem) -> Item:
+    match message.WhichOneof("item"):
+        case "at":
+            return message.at
+        case "slice":
+            parts = message.slice
+            return Slice(
+                parts.start if parts.HasField("start") else None,
+                parts.stop if parts.HasField("stop") else None,
+                parts.step if parts.HasField("step") else None,
+            )
+        case "mark" if message.mark in _ITEMS:
+            return _ITEMS[message.mark]
+    raise make_error("INVALID_ATTRIBUTE", "An entry of an index is none that this version knows.")
 
 
 def unique_attributes(pairs: Attributes, op: str) -> Mapping[str, AttributeValue]:

@@ -43,6 +43,10 @@ class InvalidArgument(AutodiffError, ValueError):
     """An operand, attribute or name that cannot be right."""
 
 
+class IndexOutOfRange(InvalidArgument, IndexError):
+    """An index that lies outside its array, or has more entries than the array has axes."""
+
+
 class TangentShapeMismatch(AutodiffError):
     """A tangent has another shape than its leaf: tangents never broadcast."""
 
@@ -159,6 +163,7 @@ REASONS: Mapping[str, Kind] = {
     "COTANGENT_MISMATCH": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "SHAPE_MISMATCH": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "INVALID_ATTRIBUTE": Kind(InvalidArgument, "INVALID_ARGUMENT"),
+    "INDEX_OUT_OF_RANGE": Kind(IndexOutOfRange, "INVALID_ARGUMENT"),
     "OPERAND_COUNT": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "EINSUM_SYNTAX": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "EINSUM_OPERAND_COUNT": Kind(InvalidArgument, "INVALID_ARGUMENT"),

@@ -24,15 +24,16 @@ from backhaul_proto.catalog.avals import (
     Aval,
     is_array_shape,
 )
+from backhaul_proto.catalog.index import Index, canonical_index
 from backhaul_proto.errors import BackhaulError, make_error
 
 Ints = tuple[int, ...]
-AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...]
+AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...] | Index
 Attributes = tuple[tuple[str, AttributeValue], ...]
 """Bound attributes: (name, value) pairs in the order of the entry, hashable; those that are None left out."""
 
 AttributeKind = Literal[
-    "bool", "int", "float", "string", "dtype", "ints", "axes", "int_lists", "paired_axes"
+    "bool", "int", "float", "string", "dtype", "ints", "axes", "int_lists", "paired_axes", "index"
 ]
 Infer = Callable[..., Aval | tuple[Aval, ...]]
 
@@ -42,7 +43,8 @@ class Attribute:
     """A static argument of an op.
 
     ``axes`` is an int or a list of ints; ``int_lists`` a list of lists of ints; ``paired_axes`` an int,
-    or a list of ints and lists of ints.
+    or a list of ints and lists of ints; ``index`` what stands between the brackets of x[...], its arrays
+    apart (`catalog.index`).
     """
 
     name: str
@@ -330,6 +332,7 @@ _CANONICAL: Mapping[AttributeKind, Callable[[Any], AttributeValue]] = {
     "axes": _axes,
     "int_lists": _int_lists,
     "paired_axes": _paired_axes,
+    "index": canonical_index,
 }
 _SAYS: Mapping[AttributeKind, str] = {
     "bool": "True or False",
@@ -341,4 +344,5 @@ _SAYS: Mapping[AttributeKind, str] = {
     "axes": "an integer or a sequence of integers",
     "int_lists": "a sequence of sequences of integers",
     "paired_axes": "an integer or two sequences of integers",
+    "index": "a tuple of integers, slices, None, ... and 'array'",
 }

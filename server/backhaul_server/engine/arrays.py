@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from backhaul_server.engine import lapack
+from backhaul_server.engine.add_at import add_at
 
 Array = Any
 
@@ -71,6 +72,7 @@ def numpy_namespace() -> Namespace:
             "lu_solve": lapack.lu_solve,
             "solve_triangular": lapack.solve_triangular,
             "expm": lapack.expm,
+            "add_at": add_at,
         },
     )
 

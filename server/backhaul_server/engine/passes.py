@@ -23,6 +23,7 @@ from backhaul_server.engine.dual import (
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.rules import Array, Namespace
+from backhaul_server.engine.scattered import Scattered
 
 Gradients = dict[Node, Array]
 View = tuple[Any, Sequence[Any], Any]
@@ -214,14 +215,19 @@ def reverse(
             if not exact:
                 g = fit(F, g, each.aval)
             before = cotangents.get(each)
-            if before is None:
+            if type(g) is Scattered:
+                cotangents[each] = g.added_to(F.xp, before, owned=each in owned)
+                owned.add(each)
+            elif before is None:
                 cotangents[each] = g
-            elif each in owned:
+            elif each in owned and type(before) is not Dual and type(g) is not Dual:
                 before += g
                 cotangents[each] = before
             else:
                 cotangents[each] = total = F.add(before, g)
-                if type(total) is not Dual:
+                if type(total) is Dual:  # its parts may be those of before or g
+                    owned.discard(each)
+                else:
                     owned.add(each)
     return found
 
