@@ -222,7 +222,7 @@ def _array(given: Any) -> np.ndarray[Any, Any]:
     if isinstance(given, Handle):
         if given._node_type.aval.dtype.kind != "b":
             raise _not_an_index(f"a tensor of {given._node_type.aval.dtype}")
-        return given._tape._fetch(given)  # type: ignore[arg-type]  # the only Handles are tensors
+        return given._tape._fetch(given)[0]  # type: ignore[arg-type]  # the only Handles are tensors
     if holds_tensor(given):
         raise make_error(
             "INVALID_VALUE",
