@@ -77,7 +77,10 @@ class Phantom:
     @property
     def mT(self) -> Phantom:
         """The last two axes changed."""
-        return self.transpose((*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
+        shape, strides = self.shape, self.strides
+        return self.view(
+            (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
+        )
 
     def view(self, shape: Ints, strides: Ints) -> Phantom:
         """Another array in the same buffer."""
@@ -123,7 +126,9 @@ class PhantomNamespace:
         """An array in a new buffer, in C order if no strides are given."""
         itemsize = dtype.itemsize
         buffer = Buffer(self.ledger, prod(shape) * itemsize)
-        return Phantom(self, buffer, shape, strides or dense(shape, itemsize), dtype)
+        if strides is None:
+            strides = dense(shape, itemsize)
+        return Phantom(self, buffer, shape, strides, dtype)
 
     def zeros(self, shape: Ints, dtype: Any) -> Phantom:
         return self.new(shape, dtype)
@@ -179,25 +184,30 @@ class PhantomNamespace:
         read as it lies.
         """
         dtype = _promoted(a, b)
-        batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
-        count = len(batch)
-        strides = [_broadcast(x, (*batch, *x.shape[-2:]))[:count] for x in (a, b)]
-        core = (*a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
-        core_strides = dense(core, dtype.itemsize)
-        outer = _sorted_strides(batch, strides, range(count), prod(core) * dtype.itemsize)
-        copied = sum(prod(x.shape) * dtype.itemsize for x in (a, b) if x.dtype != dtype)
-        if a.ndim > 1 and b.ndim > 1 and min(*a.shape[-2:], b.shape[-1]) > 1:
-            copied += sum(
-                prod(x.shape[-2:]) * dtype.itemsize
-                for x in (a, b)
-                if x.dtype == dtype and not _blas_reads(x)
-            )
+        item = dtype.itemsize
+        core = (*a.shape[-2:-1], *(b.shape[-1:] if len(b.shape) > 1 else ()))
+        copied = 0
+        for x in (a, b):
+            if x.dtype != dtype:
+                copied += prod(x.shape) * item
+            elif len(a.shape) > 1 < len(b.shape) and not _blas_reads(x) and 1 not in (*core, a.shape[-1]):
+                copied += x.shape[-2] * x.shape[-1] * item
         scratch = Buffer(self.ledger, copied) if copied else None
-        y = self.new((*batch, *core), dtype, (*outer, *core_strides))
+        strides = dense(core, item)
+        batch: Ints = ()
+        if len(a.shape) > 2 or len(b.shape) > 2:
+            batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
+            both = [_broadcast(x, (*batch, *x.shape[-2:]))[: len(batch)] for x in (a, b)]
+            axes = range(len(batch))
+            strides = (*_sorted_strides(batch, both, axes, prod(core) * item), *strides)
+        y = self.new((*batch, *core), dtype, strides)
         del scratch
         return y
 
     def _elementwise(self, operands: Sequence[Phantom], dtype: Any) -> Phantom:
+        shape, itemsize = operands[0].shape, operands[0].dtype.itemsize
+        if all(x.shape == shape and x.strides == dense(shape, itemsize) for x in operands):
+            return self.new(shape, dtype)  # the same as below, sooner
         shape = broadcast_shape(*[x.shape for x in operands])
         strides = [_broadcast(x, shape) for x in operands]
         return self._ordered(shape, strides, dtype, range(len(shape)))
