@@ -190,7 +190,11 @@ class PhantomNamespace:
         for x in (a, b):
             if x.dtype != dtype:
                 copied += prod(x.shape) * item
-            elif len(a.shape) > 1 < len(b.shape) and not _blas_reads(x) and 1 not in (*core, a.shape[-1]):
+            elif (
+                len(a.shape) > 1 < len(b.shape)
+                and not _blas_reads(x)
+                and 1 not in (*core, a.shape[-1])
+            ):
                 copied += x.shape[-2] * x.shape[-1] * item
         scratch = Buffer(self.ledger, copied) if copied else None
         strides = dense(core, item)
