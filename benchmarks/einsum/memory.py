@@ -111,8 +111,7 @@ def _in_this_process(instance: Instance, share: float | None) -> dict[str, Any]:
 def _ratio(job: Callable[[], object], other: Callable[[], object]) -> float:
     """Of median seconds, the two taken in turns."""
     times = [(timed(job), timed(other)) for _ in range(_TIMES)]
-    ours, others = (statistics.median(each) for each in zip(*times, strict=True))
-    return ours / others
+    return statistics.median(ours for ours, _ in times) / statistics.median(s for _, s in times)
 
 
 def _status(name: str) -> int:

@@ -75,7 +75,7 @@ class Phantom:
         return prod(self.shape) * cast(int, self.dtype.itemsize)
 
     @property
-    def mT(self) -> Phantom:
+    def mT(self) -> Phantom:  # noqa: N802 - the array API's name
         """The last two axes changed."""
         shape, strides = self.shape, self.strides
         return self.view(
@@ -134,7 +134,12 @@ class PhantomNamespace:
         return self.new(shape, dtype)
 
     def astype(self, x: Phantom, dtype: Any) -> Phantom:
-        return x if x.dtype == dtype else self._elementwise([x], dtype)
+        if x.dtype == dtype:
+            return x
+        axes = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])  # as `copy` with order "K"
+        packed = dense([x.shape[axis] for axis in axes], dtype.itemsize)
+        strides = dict(zip(axes, packed, strict=True))
+        return self.new(x.shape, dtype, tuple([strides[axis] for axis in range(x.ndim)]))
 
     def conj(self, x: Phantom) -> Phantom:
         return self._elementwise([x], x.dtype) if x.dtype.kind == "c" else x
@@ -314,8 +319,9 @@ def _promoted(a: Phantom, b: Phantom) -> Any:
 
 
 def _blas_reads(x: Phantom) -> bool:
-    """Whether one axis of the matrices has neighbours next to each other, and the other one is not inside it."""
-    (rows, columns), (down, across), item = x.shape[-2:], x.strides[-2:], x.dtype.itemsize
-    return (across == item and down >= columns * item and down % item == 0) or (
-        down == item and across >= rows * item and across % item == 0
-    )
+    """Whether neighbours along one axis of the matrices are so in memory, along the other further apart."""
+    (rows, columns), (down, across) = x.shape[-2:], x.strides[-2:]
+    item: int = x.dtype.itemsize
+    if across == item:
+        return down >= columns * item and down % item == 0
+    return down == item and across >= rows * item and across % item == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_what_has_no_room_is_not_kept() -> None:
 def test_costs_are_those_of_opt_einsum(seed: int) -> None:
     """Where each step has a sum: opt_einsum counts the additions too."""
     sizes = np.random.default_rng(seed).integers(2, 9, 7).tolist()
-    shapes = list(zip(sizes, sizes[1:], strict=False))
+    shapes = list(pairwise(sizes))
     cost = explained("ab,bc,cd,de,ef,fg->ag", *shapes)
     path = [step.operands for step in cost.steps]
     _, info = opt_einsum.contract_path("ab,bc,cd,de,ef,fg->ag", *shapes, shapes=True, optimize=path)
