@@ -4,6 +4,7 @@
 """
 
 from backhaul_proto.catalog import (
+    contractions,
     determinants,
     einsum,
     elementwise,
@@ -16,6 +17,7 @@ from backhaul_proto.catalog import (
 )
 
 __all__ = [
+    "contractions",
     "determinants",
     "einsum",
     "elementwise",
