@@ -55,8 +55,6 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
     _refuse_keywords(name, keywords, ("out", "where", "dtype"))
     if path in _KNOWN_HERE and len(arguments) == 1 and not keywords:
         return getattr(arguments[0], path)
-    if path == "einsum":
-        keywords = {key: value for key, value in keywords.items() if key != "optimize"}
     return _find(name, path)(*arguments, **keywords)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 
 from backhaul_server.engine.einsum.layout import Ints
 from backhaul_server.engine.einsum.trees import Network
@@ -50,10 +51,10 @@ def eliminate(network: Network, rng: random.Random, noise: float) -> list[Ints]:
         result = multiply([number for number, labels in arrays.items() if labels & bit])
         arrays[result] &= ~bit
         touched = joined.pop(bit)
-        for other in scores:
-            if other & touched:
-                joined[other] = (joined[other] | touched) & ~bit
-                scores[other] = math.log2(volumes[joined[other]]) + bias[other]
+        touched &= ~bit
+        for other in _bits(touched & ~network.kept):
+            joined[other] = (joined[other] | touched) & ~bit
+            scores[other] = math.log2(volumes[joined[other]]) + bias[other]
     multiply(list(arrays))
     return order
 
@@ -62,9 +63,13 @@ def _joined(network: Network) -> dict[int, int]:
     """For each label that is summed, the labels of all operands that have it."""
     joined: dict[int, int] = {}
     for operand in network.operands:
-        rest = operand & ~network.kept
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
+        for bit in _bits(operand & ~network.kept):
             joined[bit] = joined.get(bit, 0) | operand
     return joined
+
+
+def _bits(labels: int) -> Iterator[int]:
+    while labels:
+        bit = labels & -labels
+        labels ^= bit
+        yield bit

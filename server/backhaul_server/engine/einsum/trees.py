@@ -44,15 +44,16 @@ class Volumes(dict[int, float]):
 class Written(dict[int, float]):
     """What it costs to write a result with a set of labels, in multiplications."""
 
-    def __init__(self, volumes: Volumes) -> None:
+    def __init__(self, volumes: Volumes, weight: float) -> None:
         super().__init__()
         self._volumes = volumes
+        self._weight = weight
 
     def __missing__(self, labels: int) -> float:
         if len(self) >= _KEPT:
             self.clear()
         volume = self._volumes[labels]
-        self[labels] = cost = WRITE * volume * max(1.0, volume / LARGE)
+        self[labels] = cost = self._weight * volume * max(1.0, volume / LARGE)
         return cost
 
 
@@ -73,8 +74,14 @@ class Network:
     written: Written
 
     @classmethod
-    def of(cls, members: Sequence[Labels], kept: Labels, sizes: Mapping[int, int]) -> Network:
-        """The network of operands with these labels."""
+    def of(
+        cls,
+        members: Sequence[Labels],
+        kept: Labels,
+        sizes: Mapping[int, int],
+        write: float = WRITE,
+    ) -> Network:
+        """The network of operands with these labels; ``write`` is what an element of a result costs."""
         bits = {
             label: bit for bit, label in enumerate(sorted({x for each in members for x in each}))
         }
@@ -83,7 +90,7 @@ class Network:
             tuple(sum(1 << bits[label] for label in each) for each in members),
             sum(1 << bits[label] for label in kept if label in bits),
             volumes,
-            Written(volumes),
+            Written(volumes, write),
         )
 
 
