@@ -39,14 +39,15 @@ def einsum(
         sizes: sizes of labels that stand in the output only.
         path: an opt_einsum path. Left out: the best order found, once for an expression and its shapes.
         optimize: how to find that order, by NumPy's and opt_einsum's names; with parentheses, inside each
-            group. True or ``"auto"``: a search that takes about as long as value and gradient will, and 4 s
-            at most. ``"auto-hq"``: the same search, for seconds whatever the expression costs. False: pairs
-            from left to right. ``"greedy"`` (also ``"eager"``, ``"opportunistic"``); ``"random-greedy"`` and
-            ``"random-greedy-128"``, the best of 32 and 128, the same in each run. ``"optimal"``: the fewest
-            multiplications, for up to 14 operands; ``"branch-all"`` (7), ``"branch-2"`` (14), ``"branch-1"``
-            (64); ``"dp"`` (``"dynamic-programming"``; 25, fewer where many of them hang together).
-            ``"cotengra"``: where the server has it (``pip install backhaul[cotengra]``). Or a path, as
-            ``path=``; NumPy's ``["einsum_path", (0, 1), ...]`` too.
+            group. True or ``"auto"``: a search that takes a few times as long as value and gradient will,
+            and about 4 s at most. ``"auto-hq"``: the same search, for seconds whatever the expression
+            costs. False: pairs from left to right. ``"greedy"`` (also ``"eager"``, ``"opportunistic"``);
+            ``"random-greedy"`` and ``"random-greedy-128"``, the best of 32 and 128, the same in each run.
+            ``"optimal"``: the fewest multiplications, for up to 14 operands; ``"branch-all"`` (7),
+            ``"branch-2"`` (14), ``"branch-1"`` (64); ``"dp"`` (``"dynamic-programming"``; 25, fewer where
+            many of them hang together). ``"cotengra"``: where the server has it
+            (``pip install backhaul[cotengra]``). Or a path, as ``path=``; NumPy's
+            ``["einsum_path", (0, 1), ...]`` too.
 
     Raises:
         InvalidArgument: EINSUM_SYNTAX, EINSUM_OPERAND_COUNT, EINSUM_RANK (a term has more or fewer

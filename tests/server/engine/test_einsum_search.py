@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import math
+import os
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import opt_einsum
 import pytest
 
+from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.catalog.einsum.optimize import LIMITS
 from backhaul_proto.errors import InvalidArgument
 from backhaul_server.engine.einsum.annealing import anneal
@@ -27,7 +31,19 @@ from backhaul_server.engine.einsum.trees import LARGE, WRITE, Labels, Network, T
 
 Given = tuple[list[Labels], Labels, dict[int, int]]
 
+CORPUS = Path(os.environ.get("BACKHAUL_CORPUS", Path(__file__).parents[4] / "shared" / "corpus"))
+INSTANCES = CORPUS.parent / "instances"
+
 NAMES = [name for name in LIMITS if name not in ("auto", "cotengra")]
+
+
+def networks() -> list[str]:
+    """The files of networks beside the corpus."""
+    return sorted(
+        file.stem
+        for file in INSTANCES.glob("*.json")
+        if "shapes" in json.loads(file.read_text(encoding="utf-8"))
+    )
 
 
 def random_network(seed: int, count: int, *, rank: int = 3, labels: int | None = None) -> Given:
@@ -197,6 +213,21 @@ class TestQuality:
         found = cost(find_order(*given), given)
         # benchmark.einsum.org publishes 10.20 for this, counted so; opt_einsum's choice has 11.11
         assert math.log10(found) < 10.1
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", networks())
+    def test_real_networks_cost_no_more_than_by_their_published_paths(self, name: str) -> None:
+        data = json.loads((INSTANCES / f"{name}.json").read_text(encoding="utf-8"))
+        shapes = tuple(map(tuple, data["shapes"]))
+        einsum = resolve(shapes, subscripts=data["format_string"])
+        standing = Counter(label for term in (*einsum.inputs, einsum.output) for label in term)
+        members = [frozenset(x for x in term if standing[x] > 1) for term in einsum.inputs]
+        given = members, frozenset(einsum.output), dict(enumerate(einsum.sizes))
+        published = [
+            cost(single_assignment(path["path"], len(members)), given)
+            for path in data["paths"].values()
+        ]
+        assert cost(find_order(*given), given) <= min(published) * (1 + 1e-4)
 
     def test_a_grid(self) -> None:
         given = grid(8)
