@@ -2,7 +2,7 @@
 
 A move turns three arrays a, b, c that are contracted as ((a, b), c) into ((a, c), b): all that it changes is
 the inner result. Moves that cost more are accepted too, ever more seldom (Kalachev, Panteleev and Yung 2021,
-Multi-tensor contraction for XEB verification of quantum circuits, section 3).
+Multi-tensor contraction for XEB verification of quantum circuits).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Dynamic programming over the sets of arrays (Pfeifer, Haegeman and Verstraete 2014, Faster identification of
 optimal contraction sequences for tensor networks), applied to subtrees of a tree that another search found
-(Gray and Kourtis 2021, Hyper-optimized tensor network contraction, section 3.4).
+(Gray and Kourtis 2021, Hyper-optimized tensor network contraction).
 """
 
 from __future__ import annotations
