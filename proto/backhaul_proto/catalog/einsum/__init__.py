@@ -1,7 +1,7 @@
 """The op ``einsum``: its notation, checks, result shape and catalog entry.
 
-`arguments` reads a call, `notation` the expression, `resolve` joins it with the operands' shapes into
-the `Einsum` that the server plans, `entry` holds the catalog entries.
+`arguments` reads a call, `notation` the expression, `optimize` the name of a search, `resolve` joins them
+with the operands' shapes into the `Einsum` that the server plans, `entry` holds the catalog entries.
 """
 
 from backhaul_proto.catalog.einsum.arguments import einsum_attributes

@@ -16,6 +16,7 @@ from backhaul_proto.catalog.einsum.notation import (
     parse,
     read_lists,
 )
+from backhaul_proto.catalog.einsum.optimize import check_search, path_and_optimize
 from backhaul_proto.errors import BackhaulError, make_error
 
 MAX_RANK: Final = 64
@@ -35,6 +36,7 @@ class Einsum:
         sizes: the size of each label.
         groups: what is contracted with what, as in `Expression.groups`; groups of three members or
             more leave the order among them open.
+        search: how to find that, by a name of `optimize.LIMITS`; None for the usual way.
     """
 
     shapes: tuple[Shape, ...]
@@ -42,6 +44,7 @@ class Einsum:
     output: Ints
     sizes: Ints
     groups: tuple[Ints, ...]
+    search: str | None = None
 
     @property
     def shape(self) -> Shape:
@@ -59,12 +62,14 @@ def resolve(
     size_labels: Ints = (),
     size_values: Ints = (),
     path: tuple[Ints, ...] | None = None,
+    optimize: str | None = None,
 ) -> Einsum:
     """Read the attributes of the op ``einsum`` for operands of these shapes.
 
     Raises:
         InvalidArgument: EINSUM_SYNTAX, EINSUM_OPERAND_COUNT, EINSUM_RANK, EINSUM_DIMENSION,
-            EINSUM_OUTPUT; INVALID_ATTRIBUTE for a path that does not fit.
+            EINSUM_OUTPUT; INVALID_ATTRIBUTE for a path that does not fit, or a search that is unknown
+            or cannot take so many operands.
     """
     expression = _express(subscripts, labels, output)
     if len(expression.terms) != len(shapes) or not shapes:
@@ -73,6 +78,9 @@ def resolve(
     sizes = _label_sizes(expression, inputs, shapes)
     _declare_sizes(expression, sizes, size_labels, size_values)
     result = _result_labels(expression, inputs, sizes)
+    groups = _groups(expression, path)
+    if path is not None and optimize is not None:
+        raise path_and_optimize()
     numbers = {
         label: number
         for number, label in enumerate(
@@ -84,7 +92,8 @@ def resolve(
         inputs=tuple(tuple(numbers[label] for label in term) for term in inputs),
         output=tuple(numbers[label] for label in result),
         sizes=tuple(sizes[label] for label in numbers),
-        groups=_groups(expression, path),
+        groups=groups,
+        search=check_search(optimize, groups),
     )
 
 

@@ -205,7 +205,7 @@ def _contract(program: Program, operands: Sequence[int], einsum: Einsum) -> None
     present = frozenset(label for term in inputs for label in term)
     output = only(tuple(dict.fromkeys(einsum.output)), present)
     terms = [frozenset(program.layouts[slot].axes) for slot in slots]
-    tree = contraction_tree(terms, frozenset(output), program.sizes, einsum.groups)
+    tree = contraction_tree(terms, frozenset(output), program.sizes, einsum.groups, einsum.search)
     wishes = _wishes(tree, [program.layouts[slot].axes for slot in slots], output, program.sizes)
     for number, pair in enumerate(tree):
         first, second = slots[pair.first], slots[pair.second]

@@ -22,11 +22,11 @@ class AsEinsum(Einsum):
     labels: Callable[..., Labels]
     """``labels(*shapes, **attributes)`` gives the einsum for operands of these shapes."""
 
-    def prepare(
-        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    def prepare_within(
+        self, keep_bytes: int | None, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
     ) -> tuple[Rule, dict[str, Any]]:
         labels, output = self.labels(*(each.shape for each in avals), **attributes)
-        return super().prepare(avals, {"labels": labels, "output": output})
+        return super().prepare_within(keep_bytes, avals, {"labels": labels, "output": output})
 
 
 @rule("dot")
