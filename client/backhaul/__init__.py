@@ -33,6 +33,7 @@ from backhaul._ops import (
     unstack,
 )
 from backhaul.connection import Connection, connect
+from backhaul.contraction_paths import ContractionPath, contract_path
 from backhaul.functions import apply, einsum, ops, tracked_einsum
 from backhaul.gradients import Gradients, HvpResult
 from backhaul.tape import Tape
@@ -75,6 +76,7 @@ __all__ = [
     "BackhaulError",
     "Cancelled",
     "Connection",
+    "ContractionPath",
     "DeadlineExceeded",
     "Gradients",
     "HvpNotSupported",
@@ -110,6 +112,7 @@ __all__ = [
     "broadcast_to",
     "conj",
     "connect",
+    "contract_path",
     "einsum",
     "imag",
     "linalg",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from backhaul.recorder import Recorder
 from backhaul.sources import Sources
-from backhaul_proto.errors import AutodiffError, BackhaulError, MissingNode, from_wire
+from backhaul_proto.errors import BackhaulError, MissingNode, from_wire
 from backhaul_proto.messages import Failure, NodeOrArray, PullbackQuestion, Question
 
 
@@ -76,7 +76,7 @@ class Failures:
             self.note([failure])
         return _error(self._of[failure.node])
 
-    def locate(self, error: AutodiffError) -> None:
+    def locate(self, error: BackhaulError) -> None:
         """Tell an error that came from the server which line of the user's recorded its node."""
         node = error.details.get("node", "")
         if node.isdecimal() and not isinstance(error, MissingNode):

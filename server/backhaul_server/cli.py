@@ -36,7 +36,11 @@ def serve(settings: ServerSettings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    dispatcher = Dispatcher(Engine(), max_message_bytes=settings.max_message_bytes)
+    dispatcher = Dispatcher(
+        Engine(),
+        max_message_bytes=settings.max_message_bytes,
+        session_memory=settings.session_memory,
+    )
     server = Server(dispatcher, settings.addresses, threads=settings.threads)
     server.start()
     for target in server.targets:

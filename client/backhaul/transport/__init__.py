@@ -21,7 +21,14 @@ from backhaul.unusable import connection_closed, forked
 from backhaul_proto import codec
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
-from backhaul_proto.messages import Answer, Execute, Limits, ServerInfo, SessionInfo
+from backhaul_proto.messages import (
+    Answer,
+    ContractionCost,
+    Execute,
+    Limits,
+    ServerInfo,
+    SessionInfo,
+)
 from backhaul_proto.v1 import service_pb2
 
 Array = np.ndarray[Any, Any]
@@ -123,7 +130,9 @@ class Transport(ABC):
         reference = service_pb2.SessionRef(id=session, epoch=epoch)
         request = service_pb2.GetSessionRequest(session=reference)
         info = self._plain("GetSession", request, service_pb2.GetSessionResponse, timeout, session)
-        return SessionInfo(info.nodes, info.bytes, info.age_seconds, info.last_seq)
+        return SessionInfo(
+            info.nodes, info.bytes, info.age_seconds, info.last_seq, info.memory_limit
+        )
 
     def server_info(self, *, timeout: float | None) -> ServerInfo:
         """What the server is; its limits are kept to from then on."""
@@ -156,6 +165,24 @@ class Transport(ABC):
         response = self._plain("Infer", request, service_pb2.InferResponse, timeout)
         return tuple(
             codec.read_type(each, f"result {i}") for i, each in enumerate(response.results)
+        )
+
+    def contract_path(
+        self,
+        avals: Sequence[Aval],
+        attributes: Attributes,
+        memory_limit: int,
+        *,
+        timeout: float | None,
+    ) -> ContractionCost:
+        """How an einsum of operands of these avals would be contracted."""
+        request = service_pb2.ContractPathRequest(
+            operands=map(codec.type_message, avals),
+            attributes=(codec.attribute_message(name, value) for name, value in attributes),
+            memory_limit=memory_limit,
+        )
+        return codec.read_cost(
+            self._plain("ContractPath", request, service_pb2.ContractPathResponse, timeout)
         )
 
     def _plain(

@@ -67,10 +67,17 @@ def _binder(keywords: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Calla
 
 
 class Engine:
-    """Runs and differentiates ops on one array namespace. Safe to share between threads."""
+    """Runs and differentiates ops on one array namespace. Safe to share between threads.
 
-    def __init__(self, namespace: Namespace | None = None) -> None:
+    Args:
+        namespace: the arrays' library; NumPy for None.
+        keep_bytes: how much of an einsum's intermediates is kept for its derivatives at most; what is
+            more is computed again there. None keeps all.
+    """
+
+    def __init__(self, namespace: Namespace | None = None, keep_bytes: int | None = None) -> None:
         self.xp = namespace or numpy_namespace()
+        self.keep_bytes = keep_bytes
         self.plain = Functions(self.xp)
         self.duals = DualFunctions(self.plain)
         self.prepare_bound = lru_cache(maxsize=16384)(self._prepare)

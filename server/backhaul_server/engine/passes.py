@@ -35,7 +35,7 @@ def pullback(
     engine: Engine, loss: Node, cotangents: Sequence[Array], wrt: Sequence[Node] | None
 ) -> list[Gradients]:
     """Gradients of the loss, one set a cotangent; see `Tape.pullback`."""
-    order, wanted, needed = _plan(loss, wrt)
+    order, wanted, needed = route(loss, wrt)
     seeds = cotangents or (_one(engine, loss),)
     return [
         _with_zeros(
@@ -54,7 +54,7 @@ def hvp(
     wrt: Sequence[Node] | None,
 ) -> list[tuple[Gradients, Gradients]]:
     """Gradients and H·v of the loss, one pair a direction; see `Tape.hvp`."""
-    order, wanted, needed = _plan(loss, wrt)
+    order, wanted, needed = route(loss, wrt)
     seed = _one(engine, loss)
     if not directions:
         directions = ({node: node.tangent for node in order if node.tangent is not None},)
@@ -224,7 +224,7 @@ def fit(F: Namespace, g: Array, kind: Aval) -> Array:
     return g
 
 
-def _plan(
+def route(
     loss: Node, wrt: Sequence[Node] | None
 ) -> tuple[list[Node], set[Node] | None, set[Node] | None]:
     """What the loss reaches, latest first; which of it is wanted; which is to be sent cotangents."""
