@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
 from backhaul.connection import Connection, default_connection
-from backhaul.functions import _check_lists
+from backhaul.functions import check_lists
 from backhaul.handle import Handle
 from backhaul.limits import byte_limit
 from backhaul.unusable import released
 from backhaul_proto.catalog.avals import FLOAT64, Aval, aval, is_array_shape
-from backhaul_proto.catalog.einsum import EINSUM, Einsum, einsum_attributes, resolve
+from backhaul_proto.catalog.einsum import EINSUM, Einsum, einsum_attributes, resolve, symbol
 from backhaul_proto.catalog.ops import bind, infer
 from backhaul_proto.catalog.promotion import as_array, weak
 from backhaul_proto.errors import make_error
@@ -115,7 +115,8 @@ def contract_path(
         path: as for `einsum`: what this one takes.
         shapes: whether the operands are shapes, tuples of integers, in place of arrays.
         memory_limit: of the tape that it would run on, in bytes, as for `Tape`. With less memory fewer
-            intermediates are kept for the gradient, and more are computed again.
+            intermediates are kept for the gradient, and more are computed again. Left out: that of the first
+            tensor's tape, else what the server allows.
         connection: which server to ask. Left out: that of the first tensor's tape, else the default.
 
     Raises:
@@ -137,32 +138,34 @@ def contract_path(
         )
     given = (subscripts, *operands)
     if isinstance(subscripts, Handle):
-        _check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
+        check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
     arrays, plain = einsum_attributes(given, sizes=sizes, path=path)
     avals = tuple(map(_shape, arrays, range(len(arrays)))) if shapes else _avals(arrays)
     attributes = bind(EINSUM, plain)
     infer(EINSUM, attributes, avals)
     einsum = resolve(tuple(each.shape for each in avals), **dict(attributes))  # type: ignore[arg-type]  # bound
-    return _explained(einsum, _server(connection, arrays).contract_path(avals, attributes, limit))
+    tensor = next((each for each in arrays if isinstance(each, Handle)), None)
+    if tensor is not None:
+        core = tensor._tape._core
+        connection, limit = connection or core.connection, limit or core.memory_limit
+    cost = (connection or default_connection()).contract_path(avals, attributes, limit)
+    return _explained(einsum, cost, plain.get("subscripts", ""))
 
 
-def _server(connection: Connection | None, operands: Sequence[Any]) -> Connection:
-    if connection is not None:
-        return connection
-    tensor = next((each for each in operands if isinstance(each, Handle)), None)
-    if tensor is None:
-        return default_connection()
-    found: Connection = tensor._tape._core.connection
-    return found
-
-
-def _explained(einsum: Einsum, cost: ContractionCost) -> ContractionPath:
+def _explained(einsum: Einsum, cost: ContractionCost, subscripts: str) -> ContractionPath:
+    letters = {}
+    if "..." not in subscripts:  # numbered in the order of appearance
+        used = dict.fromkeys(each for each in subscripts if each not in "(),->")
+        letters = {ord(symbol(i)): each for i, each in enumerate(used)}
+    steps = tuple(
+        replace(each, subscripts=each.subscripts.translate(letters)) for each in cost.steps
+    )
     summed = set().union(*einsum.inputs) - set(einsum.output)
     loops = max(1, len(einsum.inputs) - 1) + bool(summed)
     return ContractionPath(
         [each.operands for each in cost.steps],
-        cost.steps,
-        sum(map(_flops, cost.steps)),
+        steps,
+        sum(map(_flops, steps)),
         prod(einsum.sizes) * loops,
         cost.largest_intermediate,
         cost.value_bytes,

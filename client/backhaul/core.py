@@ -33,10 +33,12 @@ class Core:
         failures: nodes that have an error in place of a value.
         dropped: ids of handles that are gone. Finalizers append; requests take them along.
         closed: whether the tape was closed.
+        memory_limit: bytes that the session may use; 0: what the server allows.
     """
 
     def __init__(self, connection: Connection, memory_limit: int = 0) -> None:
         self.connection = connection
+        self.memory_limit = memory_limit
         self.recorder = Recorder()
         self.failures = Failures(self.recorder.sources)
         self.dropped: deque[int] = deque()
