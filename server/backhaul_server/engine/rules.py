@@ -38,8 +38,9 @@ class Rule:
     """The op's; set when the rule is registered."""
 
     keeps: bool = False
-    """Whether forward returns ``(y, residual)``. The residual is kept with the node, and handed as the
-    keyword ``residual`` to jvp, which then returns ``(dy, dresidual)``, and to vjp."""
+    """Whether forward returns ``(y, residual)``, and has a keyword ``needs``: for each operand whether
+    it requires a gradient, so that nothing is kept in vain. The residual is kept with the node, and handed
+    as the keyword ``residual`` to jvp, which then returns ``(dy, dresidual)``, and to vjp."""
 
     function: str = ""
     """Name of the namespace's function that the forward is, for a rule that has no forward of its own."""
@@ -56,11 +57,12 @@ class Rule:
         return partial(self.forward, xp)
 
     def prepare(
-        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any], keep_bytes: int | None
     ) -> tuple[Rule, dict[str, Any]]:
         """What runs for operands of these avals, worked out once: a rule and its keyword arguments.
 
-        The default is this rule with the attributes. Another rule may be simpler for these operands.
+        The default is this rule with the attributes. Another rule may be simpler for these operands. A
+        rule that keeps much for its derivatives keeps at most ``keep_bytes`` (None: no limit).
         """
         return self, dict(attributes)
 

@@ -59,7 +59,7 @@ class Tril(Linear):
     function = "tril"
 
     def prepare(
-        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any], keep_bytes: int | None
     ) -> tuple[Rule, dict[str, Any]]:
         rows, columns = avals[0].shape[-2:]
         return self, {"k": max(-rows, min(attributes["k"], columns))}
