@@ -16,7 +16,7 @@ from backhaul.parts import may_be_of_a_step, send_in_parts
 from backhaul.recorder import Recorder
 from backhaul.signatures import NodeType
 from backhaul.unusable import forked, tape_closed
-from backhaul_proto.errors import AutodiffError, BackhaulError, MemoryLimitExceeded
+from backhaul_proto.errors import AutodiffError, BackhaulError, MemoryLimitExceeded, ServerBusy
 from backhaul_proto.messages import CONSTANT, Answer, Call, Question
 
 Array = np.ndarray[Any, Any]
@@ -146,7 +146,7 @@ class Core:
         try:
             try:
                 return session.execute(self._to_release, values, question)
-            except MemoryLimitExceeded:
+            except (MemoryLimitExceeded, ServerBusy):
                 if not self._release_first():
                     raise
                 return session.execute(self._to_release, values, question)

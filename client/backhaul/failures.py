@@ -79,7 +79,8 @@ class Failures:
     def locate(self, error: BackhaulError) -> None:
         """Tell an error that came from the server which line of the user's recorded its node."""
         node = error.details.get("node", "")
-        if node.isdecimal() and not isinstance(error, MissingNode):
+        told = "source" in error.details or isinstance(error, MissingNode)
+        if node.isdecimal() and not told:
             source = self._sources.find(int(node))
             if source is not None:
                 error.message = _with_source(error.message, source)

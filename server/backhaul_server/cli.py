@@ -40,6 +40,7 @@ def serve(settings: ServerSettings) -> int:
         Engine(),
         max_message_bytes=settings.max_message_bytes,
         session_memory=settings.session_memory,
+        memory=settings.memory,
     )
     server = Server(dispatcher, settings.addresses, threads=settings.threads)
     server.start()

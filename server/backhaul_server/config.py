@@ -31,6 +31,11 @@ class ServerSettings(BaseSettings):
         description="Memory that a session may use, such as 512MiB or 4GB; None: half of what the process "
         "may.",
     )
+    memory: ByteSize | None = Field(
+        None,
+        gt=0,
+        description="Memory that all sessions may use together; None: four fifths of what the process may.",
+    )
     grace: float = Field(
         10.0,
         ge=0,

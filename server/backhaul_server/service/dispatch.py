@@ -26,6 +26,7 @@ from backhaul_server.engine.rules import RULES
 from backhaul_server.host import process_memory
 from backhaul_server.service import plain
 from backhaul_server.sessions.engines import Engines
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.workers.thread import Call, ThreadWorker
 
@@ -45,6 +46,7 @@ class Dispatcher:
         engine: what computes.
         max_message_bytes: largest message either way.
         session_memory: bytes that a session may use; None: half of what the process may.
+        memory: bytes that all sessions may use together; None: four fifths of what the process may.
         clock: seconds, monotonic.
     """
 
@@ -54,15 +56,19 @@ class Dispatcher:
         *,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         session_memory: int | None = None,
+        memory: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
-        memory = process_memory() // 2 if session_memory is None else session_memory
-        self.limits = Limits(max_message_bytes, memory)
-        self._engines = Engines(engine, memory)
+        total = process_memory() * 4 // 5 if memory is None else memory
+        of_one = process_memory() // 2 if session_memory is None else session_memory
+        self.limits = Limits(max_message_bytes, min(of_one, total))
+        self._engines = Engines(engine, self.limits.session_memory)
         self._clock = clock
         self._worker = ThreadWorker()
-        self._sessions = SessionTable(self._engines, codec.read_block, self.limits, clock)
+        self._sessions = SessionTable(
+            self._engines, Pool(total), codec.read_block, self.limits, clock
+        )
 
     @classmethod
     def local(cls) -> Dispatcher:

@@ -225,6 +225,10 @@ def _need(
     for i, step in enumerate(steps):
         call = step.call
         if isinstance(call, str):
+            source = slots[number]
+            taken = 0 if source is None else source.aval.nbytes * SOURCES[call]
+            if taken > most:
+                most, most_step, most_result = taken, i, number - inputs
             number += 1
             continue
         need = call.need
@@ -233,11 +237,13 @@ def _need(
         if need.value > most:
             most, most_step, most_result = need.value, i, number - inputs
         flows = False
+        made = 0
         for each in call.results:
-            held += each.nbytes
+            made += each.nbytes
             found = slots[number]
             flows = flows or (found is not None and found.requires_grad)
             number += 1
+        held += min(made, need.value)  # less where results are views
         if flows:
             held += need.kept
             gradient += need.gradient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from backhaul_proto.errors import BackhaulError, make_error
@@ -26,6 +26,7 @@ from backhaul_server.engine.tape_memory import (
     sketch,
 )
 from backhaul_server.sessions.blocks import BlockNeed, Plan
+from backhaul_server.sessions.pool import Pool
 
 _NOTHING: Final = Held(0, 0, 0)
 _NO_BLOCK: Final = BlockNeed(0, _NOTHING, -1, 0, 0)
@@ -41,19 +42,32 @@ class Budget:
 
     Args:
         limit: bytes that may be used.
+        pool: what all sessions may use together.
+        nodes: the session's, by id.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, pool: Pool, nodes: Mapping[int, Node]) -> None:
         self.limit = limit
+        self._pool = pool
+        self._nodes = nodes
         self._held = _NOTHING
+        pool.join(self)
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held at most."""
+        return self._held.bytes
+
+    def recount(self) -> None:
+        """Count what is held."""
+        self._hold(held_by(self._nodes.values()))
+
+    def close(self) -> None:
+        """The session has ended."""
+        self._pool.leave(self)
 
     def admit(
-        self,
-        request: Execute,
-        plan: Plan | None,
-        inputs: Sequence[Node],
-        base_id: int,
-        nodes: dict[int, Node],
+        self, request: Execute, plan: Plan | None, inputs: Sequence[Node], base_id: int
     ) -> None:
         """Check a request.
 
@@ -62,47 +76,52 @@ class Budget:
             plan: of its block; None without one.
             inputs: the nodes that the block takes.
             base_id: the id of the block's first result.
-            nodes: the session's, by id.
 
         Raises:
             MemoryLimitExceeded: it would take more than is left.
+            ServerBusy: the other sessions hold too much for it.
         """
         need = _NO_BLOCK if plan is None else plan.need
         asked = _question_bytes(request, plan)
-        if self._at_most(need, asked, request.question) <= self.limit:
+        surely = self._at_most(need, asked, request.question)
+        if surely <= self.limit and self._pool.has_room(self, surely):
             return
-        self._held = held_by(nodes.values())
-        held = self._held.bytes
-        if held + asked + need.peak > self.limit:
-            raise self._block_refused(held, asked, need, plan, base_id)
+        self.recount()
+        before = self.held + asked
+        needed = before + need.peak
+        if needed > self.limit:
+            raise self._block_refused(needed, need, plan, base_id)
         if request.question is not None:
-            peak = _question_peak(request, plan, inputs, base_id, nodes)
-            needed = held + asked + need.made.bytes + peak.bytes
-            if needed > self.limit:
-                raise self._question_refused(held, needed, request.question, peak)
+            peak = _question_peak(request, plan, inputs, base_id, self._nodes)
+            asking = before + need.made.bytes + peak.bytes
+            if asking > self.limit:
+                raise self._question_refused(asking, request.question, peak)
+            needed = max(needed, asking)
+        self._pool.check(self, needed)
 
     def committed(self, plan: Plan | None) -> None:
         """The block was run."""
         if plan is not None:
-            self._held = _sum(self._held, plan.need.made)
+            self._hold(_sum(self._held, plan.need.made))
+
+    def _hold(self, held: Held) -> None:
+        self._pool.changed(held.bytes - self._held.bytes)
+        self._held = held
 
     def _at_most(self, need: BlockNeed, asked: int, question: Question | None) -> int:
         """What the request surely will not go beyond."""
-        before = self._held.bytes + asked
+        running = self.held + asked + need.peak
         if question is None:
-            return before + need.peak
-        bytes_, gradient, hvp = _sum(self._held, need.made)
+            return running
+        after, gradient, hvp = _sum(self._held, need.made)
         is_pullback = isinstance(question, PullbackQuestion)
         sets = len(question.cotangents if is_pullback else question.directions) or 1
         passing = gradient if is_pullback else hvp
-        return asked + max(
-            self._held.bytes + need.peak, bytes_ + sets * _SURELY * (passing + bytes_)
-        )
+        return max(running, asked + after + sets * _SURELY * (passing + after))
 
     def _block_refused(
-        self, held: int, asked: int, need: BlockNeed, plan: Plan | None, base_id: int
+        self, needed: int, need: BlockNeed, plan: Plan | None, base_id: int
     ) -> BackhaulError:
-        needed = held + asked + need.peak
         facts: dict[str, object] = {}
         most = "The arrays that came with the request take all of it."
         if plan is not None and need.step >= 0:
@@ -111,11 +130,9 @@ class Budget:
             node = base_id + need.result
             facts = {"op": op, "node": node, "step": need.step, "step_bytes": need.step_bytes}
             most = f"The step that takes most is {op} (node {node}), {size(need.step_bytes)}."
-        return self._refused("The steps", held, needed, most, facts)
+        return self._refused("The steps", needed, most, facts)
 
-    def _question_refused(
-        self, held: int, needed: int, question: Question, peak: Peak
-    ) -> BackhaulError:
+    def _question_refused(self, needed: int, question: Question, peak: Peak) -> BackhaulError:
         what = "The pullback" if isinstance(question, PullbackQuestion) else "The hvp"
         node = peak.node
         op = "a leaf" if node.call is None else node.call.name
@@ -123,19 +140,19 @@ class Budget:
         most = (
             f"What takes most is to go back through {op} (node {node.id}), {size(peak.node_bytes)}."
         )
-        return self._refused(what, held, needed, most, facts)
+        return self._refused(what, needed, most, facts)
 
     def _refused(
-        self, what: str, held: int, needed: int, most: str, facts: dict[str, object]
+        self, what: str, needed: int, most: str, facts: Mapping[str, object]
     ) -> BackhaulError:
         return make_error(
             "MEMORY_LIMIT_EXCEEDED",
-            f"{what} would need {size(needed)}, of which the tape holds {size(held)} already; its limit "
+            f"{what} would need {size(needed)}, of which the tape holds {size(self.held)} already; its limit "
             f"is {size(self.limit)}. {most} Nothing was run. Release tensors that are no longer needed, "
             "ask for less at once, or contract in another order (bh.contract_path tells what one takes); "
             "or give the tape more with memory_limit=, and the server with --session-memory.",
             needed=needed,
-            held=held,
+            held=self.held,
             limit=self.limit,
             **facts,
         )
@@ -156,7 +173,7 @@ def _question_peak(
     plan: Plan | None,
     inputs: Sequence[Node],
     base_id: int,
-    nodes: dict[int, Node],
+    nodes: Mapping[int, Node],
 ) -> Peak:
     made: list[Node | None] = []
     if plan is not None:
@@ -173,7 +190,7 @@ def _question_peak(
 
 
 def _finder(
-    made: Sequence[Node | None], base_id: int, nodes: dict[int, Node]
+    made: Sequence[Node | None], base_id: int, nodes: Mapping[int, Node]
 ) -> Callable[[int], Node]:
     """A node by id, be it still to be made. The ids were checked before."""
 

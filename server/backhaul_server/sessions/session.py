@@ -26,6 +26,7 @@ from backhaul_server.engine.tape import Tape
 from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
 from backhaul_server.sessions.budget import Budget
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check
 
 Array = np.ndarray[Any, Any]
@@ -57,6 +58,7 @@ class Session:
         epoch: bytes,
         opened_at: float,
         memory_limit: int,
+        pool: Pool,
     ) -> None:
         self._engine = engine
         self._blocks = blocks
@@ -68,7 +70,7 @@ class Session:
         self._highest_id = 0
         self._last = _Committed()
         self._to_release: Sequence[int] = ()
-        self._budget = Budget(memory_limit)
+        self._budget = Budget(memory_limit, pool, self._nodes)
 
     @property
     def memory_limit(self) -> int:
@@ -89,7 +91,7 @@ class Session:
         made: dict[int, Node] = {}
         base_id, plan, inputs = self._planned(request)
         self._check_questions(request, base_id, plan)
-        self._budget.admit(request, plan, inputs, base_id, self._nodes)
+        self._budget.admit(request, plan, inputs, base_id)
         had_tangent = self._tape.has_tangent
         try:
             with self._engine.interruptible(interrupt):
@@ -105,6 +107,10 @@ class Session:
         self._budget.committed(plan)
         self._commit(request, base_id, failures, made)
         return answer
+
+    def close(self) -> None:
+        """It has ended: what it holds is to be freed."""
+        self._budget.close()
 
     def release(self, ids: Sequence[int]) -> None:
         """Let go of nodes now.

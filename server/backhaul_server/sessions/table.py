@@ -12,6 +12,7 @@ from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo
 from backhaul_server.sessions.blocks import BlockCache, Decode
 from backhaul_server.sessions.engines import Engines
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.session import Interrupt, Session
 
 Key = tuple[str, bytes]
@@ -25,14 +26,21 @@ class SessionTable:
 
     Args:
         engines: what computes, and what a session may use.
+        pool: what all sessions may use together.
         decode: a block's bytes to a Block.
         limits: told to those who open a session, with its own limit of memory.
         clock: seconds, monotonic.
     """
 
     def __init__(
-        self, engines: Engines, decode: Decode, limits: Limits, clock: Callable[[], float]
+        self,
+        engines: Engines,
+        pool: Pool,
+        decode: Decode,
+        limits: Limits,
+        clock: Callable[[], float],
     ) -> None:
+        self._pool = pool
         self._engines = engines
         self._blocks = BlockCache(decode)
         self._limits = limits
@@ -76,7 +84,7 @@ class SessionTable:
             answer = session.execute(request, interrupt)
         except BaseException:
             if opens:
-                del self._sessions[key]  # what was refused leaves nothing behind
+                self._sessions.pop(key).close()  # what was refused leaves nothing behind
             raise
         if request.seq != 1:
             return answer
@@ -132,7 +140,9 @@ class SessionTable:
             self._find(key)
         limit = self._engines.limit_of(memory_limit)
         engine = self._engines.of(limit)
-        session = Session(engine, self._blocks, key[0], self._epoch, self._clock(), limit)
+        session = Session(
+            engine, self._blocks, key[0], self._epoch, self._clock(), limit, self._pool
+        )
         self._sessions[key] = session
         return session
 
@@ -157,7 +167,7 @@ class SessionTable:
         )
 
     def _end(self, key: Key, reason: str) -> None:
-        self._sessions.pop(key)
+        self._sessions.pop(key).close()
         self._ended[key] = reason
         while len(self._ended) > TOMBSTONES_KEPT:
             self._ended.popitem(last=False)
