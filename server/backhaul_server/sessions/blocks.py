@@ -234,7 +234,7 @@ def _need(
         need = call.need
         if held + need.value > peak:
             peak = held + need.value
-        if need.value > most:
+        if need.value >= most:
             most, most_step, most_result = need.value, i, number - inputs
         flows = False
         made = 0
