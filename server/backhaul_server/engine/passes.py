@@ -163,6 +163,7 @@ def reverse(
     owned: set[Node] = set()
     found: Gradients = {}
     checkpoint = F.xp.checkpoint
+    sent: Any
     for node in order:
         ct = cotangents.pop(node, None)
         if ct is None:
@@ -200,13 +201,16 @@ def reverse(
             before = cotangents.get(each)
             if before is None:
                 cotangents[each] = g
-            elif each in owned:
+            elif each in owned and type(g) is not Dual:
                 before += g
                 cotangents[each] = before
             else:
                 cotangents[each] = total = F.add(before, g)
                 if type(total) is not Dual:
                     owned.add(each)
+                else:
+                    owned.discard(each)
+        sent = g = before = total = None  # what was summed is not to stand beside what comes next
     return found
 
 
