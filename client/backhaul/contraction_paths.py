@@ -143,7 +143,7 @@ def contract_path(
     avals = tuple(map(_shape, arrays, range(len(arrays)))) if shapes else _avals(arrays)
     attributes = bind(EINSUM, plain)
     infer(EINSUM, attributes, avals)
-    einsum = resolve(tuple(each.shape for each in avals), **dict(attributes))  # type: ignore[arg-type]  # bound
+    einsum = resolve(tuple(each.shape for each in avals), **dict(attributes))
     tensor = next((each for each in arrays if isinstance(each, Handle)), None)
     if tensor is not None:
         core = tensor._tape._core

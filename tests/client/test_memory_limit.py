@@ -33,7 +33,7 @@ def info(tape: bh.Tape) -> SessionInfo:
 
 
 @contextmanager
-def serving(**limits: int) -> Iterator[bh.Connection]:
+def serving(**limits: Any) -> Iterator[bh.Connection]:
     """A connection to a server of its own with these limits."""
     server = Server(Dispatcher(Engine(), **limits), ["127.0.0.1:0"])
     server.start()

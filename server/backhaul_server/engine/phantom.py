@@ -75,9 +75,12 @@ class Phantom:
         return prod(self.shape) * cast(int, self.dtype.itemsize)
 
     @property
-    def mT(self) -> Phantom:
+    def mT(self) -> Phantom:  # noqa: N802 - the array API's name
         """The last two axes changed."""
-        return self.transpose((*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
+        shape, strides = self.shape, self.strides
+        return self.view(
+            (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
+        )
 
     def view(self, shape: Ints, strides: Ints) -> Phantom:
         """Another array in the same buffer."""
@@ -123,13 +126,20 @@ class PhantomNamespace:
         """An array in a new buffer, in C order if no strides are given."""
         itemsize = dtype.itemsize
         buffer = Buffer(self.ledger, prod(shape) * itemsize)
-        return Phantom(self, buffer, shape, strides or dense(shape, itemsize), dtype)
+        if strides is None:
+            strides = dense(shape, itemsize)
+        return Phantom(self, buffer, shape, strides, dtype)
 
     def zeros(self, shape: Ints, dtype: Any) -> Phantom:
         return self.new(shape, dtype)
 
     def astype(self, x: Phantom, dtype: Any) -> Phantom:
-        return x if x.dtype == dtype else self._elementwise([x], dtype)
+        if x.dtype == dtype:
+            return x
+        axes = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])  # as `copy` with order "K"
+        packed = dense([x.shape[axis] for axis in axes], dtype.itemsize)
+        strides = dict(zip(axes, packed, strict=True))
+        return self.new(x.shape, dtype, tuple([strides[axis] for axis in range(x.ndim)]))
 
     def conj(self, x: Phantom) -> Phantom:
         return self._elementwise([x], x.dtype) if x.dtype.kind == "c" else x
@@ -179,25 +189,34 @@ class PhantomNamespace:
         read as it lies.
         """
         dtype = _promoted(a, b)
-        batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
-        count = len(batch)
-        strides = [_broadcast(x, (*batch, *x.shape[-2:]))[:count] for x in (a, b)]
-        core = (*a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
-        core_strides = dense(core, dtype.itemsize)
-        outer = _sorted_strides(batch, strides, range(count), prod(core) * dtype.itemsize)
-        copied = sum(prod(x.shape) * dtype.itemsize for x in (a, b) if x.dtype != dtype)
-        if a.ndim > 1 and b.ndim > 1 and min(*a.shape[-2:], b.shape[-1]) > 1:
-            copied += sum(
-                prod(x.shape[-2:]) * dtype.itemsize
-                for x in (a, b)
-                if x.dtype == dtype and not _blas_reads(x)
-            )
+        item = dtype.itemsize
+        core = (*a.shape[-2:-1], *(b.shape[-1:] if len(b.shape) > 1 else ()))
+        copied = 0
+        for x in (a, b):
+            if x.dtype != dtype:
+                copied += prod(x.shape) * item
+            elif (
+                len(a.shape) > 1 < len(b.shape)
+                and not _blas_reads(x)
+                and 1 not in (*core, a.shape[-1])
+            ):
+                copied += x.shape[-2] * x.shape[-1] * item
         scratch = Buffer(self.ledger, copied) if copied else None
-        y = self.new((*batch, *core), dtype, (*outer, *core_strides))
+        strides = dense(core, item)
+        batch: Ints = ()
+        if len(a.shape) > 2 or len(b.shape) > 2:
+            batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
+            both = [_broadcast(x, (*batch, *x.shape[-2:]))[: len(batch)] for x in (a, b)]
+            axes = range(len(batch))
+            strides = (*_sorted_strides(batch, both, axes, prod(core) * item), *strides)
+        y = self.new((*batch, *core), dtype, strides)
         del scratch
         return y
 
     def _elementwise(self, operands: Sequence[Phantom], dtype: Any) -> Phantom:
+        shape, itemsize = operands[0].shape, operands[0].dtype.itemsize
+        if all(x.shape == shape and x.strides == dense(shape, itemsize) for x in operands):
+            return self.new(shape, dtype)  # the same as below, sooner
         shape = broadcast_shape(*[x.shape for x in operands])
         strides = [_broadcast(x, shape) for x in operands]
         return self._ordered(shape, strides, dtype, range(len(shape)))
@@ -300,8 +319,9 @@ def _promoted(a: Phantom, b: Phantom) -> Any:
 
 
 def _blas_reads(x: Phantom) -> bool:
-    """Whether one axis of the matrices has neighbours next to each other, and the other one is not inside it."""
-    (rows, columns), (down, across), item = x.shape[-2:], x.strides[-2:], x.dtype.itemsize
-    return (across == item and down >= columns * item and down % item == 0) or (
-        down == item and across >= rows * item and across % item == 0
-    )
+    """Whether neighbours along one axis of the matrices are so in memory, along the other further apart."""
+    (rows, columns), (down, across) = x.shape[-2:], x.strides[-2:]
+    item: int = x.dtype.itemsize
+    if across == item:
+        return down >= columns * item and down % item == 0
+    return down == item and across >= rows * item and across % item == 0

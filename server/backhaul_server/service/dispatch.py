@@ -23,7 +23,7 @@ from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.rules import RULES
-from backhaul_server.host import process_memory
+from backhaul_server.limits import usable_memory
 from backhaul_server.service import plain
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Pool
@@ -60,8 +60,8 @@ class Dispatcher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
-        total = process_memory() * 4 // 5 if memory is None else memory
-        of_one = process_memory() // 2 if session_memory is None else session_memory
+        total = usable_memory() * 4 // 5 if memory is None else memory
+        of_one = usable_memory() // 2 if session_memory is None else session_memory
         self.limits = Limits(max_message_bytes, min(of_one, total))
         self._engines = Engines(engine, self.limits.session_memory)
         self._clock = clock

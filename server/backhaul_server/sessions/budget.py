@@ -114,9 +114,10 @@ class Budget:
         if question is None:
             return running
         after, gradient, hvp = _sum(self._held, need.made)
-        is_pullback = isinstance(question, PullbackQuestion)
-        sets = len(question.cotangents if is_pullback else question.directions) or 1
-        passing = gradient if is_pullback else hvp
+        if isinstance(question, PullbackQuestion):
+            sets, passing = len(question.cotangents) or 1, gradient
+        else:
+            sets, passing = len(question.directions) or 1, hvp
         return max(running, asked + after + sets * _SURELY * (passing + after))
 
     def _block_refused(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from backhaul_server.engine.engine import Engine
-
-_KEPT_SHARE: Final = 4
-"""An einsum keeps intermediates for its gradient up to this part of its session's limit."""
+from backhaul_server.limits import keep_bytes_by_default
 
 
 class Engines:
@@ -32,6 +28,6 @@ class Engines:
         rounded = 1 << (limit.bit_length() - 1)
         found = self._engines.get(rounded)
         if found is None:
-            found = Engine(self._xp, keep_bytes=rounded // _KEPT_SHARE)
+            found = Engine(self._xp, keep_bytes=keep_bytes_by_default(rounded))
             found = self._engines.setdefault(rounded, found)
         return found

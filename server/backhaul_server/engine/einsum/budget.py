@@ -15,10 +15,13 @@ import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Final
 
 from backhaul_server.engine.einsum.layout import volume
 from backhaul_server.engine.einsum.plan import Binary, Plan, Unary, kept
 from backhaul_server.engine.phantom import Ledger, Phantom, PhantomNamespace
+
+_UNITS: Final = 20  # bits
 
 
 @lru_cache(maxsize=1024)
@@ -111,11 +114,11 @@ class _Reverse:
         below: dict[int, int] = {}  # for a dropped slot, the work that computing it again takes
         for slot in sorted(dropped):
             below[slot] = self._again(slot, below)
-        left = [(self._worth(x, below) / self._bytes[x], x) for x in candidates if self._bytes[x]]
+        left = [(self._density(x, below), x) for x in candidates if self._bytes[x]]
         heapq.heapify(left)
         while total > self._room:
             worth, slot = heapq.heappop(left)
-            now = self._worth(slot, below) / self._bytes[slot]
+            now = self._density(slot, below)
             if now > worth:  # it has got dropped neighbours since
                 heapq.heappush(left, (now, slot))
                 continue
@@ -133,16 +136,17 @@ class _Reverse:
     def _again(self, slot: int, below: dict[int, int]) -> int:
         return self._work[slot] + sum(below.get(each, 0) for each in self._reads(slot))
 
-    def _worth(self, slot: int, below: dict[int, int]) -> int:
+    def _density(self, slot: int, below: dict[int, int]) -> int:
+        """The slot's worth per byte, in units small enough for an integer."""
         asked, above = 1, self._readers[slot]
         while above in below:
             asked, above = asked + 1, self._readers[above]
-        return asked * self._again(slot, below)
+        return (asked * self._again(slot, below) << _UNITS) // self._bytes[slot]
 
     def _fitting(self, dropped: Collection[int], below: dict[int, int], room: int) -> list[int]:
         """The dropped that small gaps, which large ones have left, have room for."""
         found = []
-        for slot in sorted(dropped, key=lambda x: self._worth(x, below) / self._bytes[x])[::-1]:
+        for slot in sorted(dropped, key=lambda x: self._density(x, below))[::-1]:
             if self._bytes[slot] <= room:
                 room -= self._bytes[slot]
                 found.append(slot)

@@ -1,87 +1,99 @@
-"""What a contraction path takes: steps, multiplications and memory, from shapes alone."""
+"""How an einsum would be computed, and what that takes. Nothing is run."""
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import lru_cache
+from collections.abc import Iterable
 from math import prod
 
 import numpy as np
 
+from backhaul_proto.catalog.avals import aval
 from backhaul_proto.catalog.einsum import Einsum, symbol
 from backhaul_proto.messages import Contraction, ContractionCost
+from backhaul_server.engine import ops
+from backhaul_server.engine.einsum.budget import keeping, multiplications
 from backhaul_server.engine.einsum.layout import Ints, volume
-from backhaul_server.engine.einsum.tree import Pair, contraction_tree
+from backhaul_server.engine.einsum.plan import Plan, Unary, arriving, make_plan
+from backhaul_server.engine.prediction import predict, predict_alone
+from backhaul_server.engine.rules import RULES
+
+assert ops.__all__  # importing the package is what fills RULES
 
 
-@lru_cache(maxsize=1024)
 def explain(
-    einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype, keep_bytes: int | None
+    einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype, keep_bytes: int | None = None
 ) -> ContractionCost:
-    """The steps of an einsum, and its peaks of memory.
+    """The steps that an engine with this ``keep_bytes`` takes, and their cost.
 
-    Labels are named by `symbol`, in the order of their first appearance. All
-    intermediates are kept, whatever ``keep_bytes`` says.
+    Args:
+        einsum: what is computed.
+        dtypes: of the operands.
+        result: the dtype that they promote to.
+        keep_bytes: as in `Engine`.
+
+    Raises:
+        InvalidArgument: EINSUM_RANK when the order of contraction makes an array of too many axes.
     """
-    sizes = einsum.sizes
-    loop = prod(sizes) * max(1, len(einsum.inputs) - 1)
-    operands = sum(
-        prod(shape) * dtype.itemsize for shape, dtype in zip(einsum.shapes, dtypes, strict=True)
+    arrived = arriving(dtypes, result)
+    plan = keeping(make_plan(einsum, arrived, result), keep_bytes)
+    steps = _steps(plan, einsum)
+    operands = [aval(shape, dtype) for shape, dtype in zip(einsum.shapes, arrived, strict=True)]
+    cast = sum(
+        each.nbytes for each, dtype in zip(operands, dtypes, strict=True) if each.dtype != dtype
     )
-    size = prod(einsum.shape)
-    if len(einsum.inputs) == 1:
-        made = size * result.itemsize
-        same = einsum.inputs[0] == einsum.output
-        step = Contraction((0,), _written([*einsum.inputs], einsum.output), 0, size, True)
-        value = made + operands
-        return ContractionCost(() if same else (step,), loop, size, made, value, 2 * value)
-    pairs = _pairs(einsum)
-    steps = _steps(einsum, pairs)
-    bytes_of = [each.elements * result.itemsize for each in steps]
-    kept, largest = sum(bytes_of), max(bytes_of)
-    gradient = kept + operands + 2 * largest
+    rule, keywords = RULES["einsum"], {"plan": plan}
+    value = gradient = hvp = predict_alone(rule, operands, keywords)
+    if any(each.inexact for each in operands):
+        found = predict(rule, operands, keywords)
+        need, standing = found.need, found.result + found.need.kept
+        ct = volume(einsum.output, einsum.sizes) * result.itemsize
+        gradient = max(need.value, standing + ct + need.gradient)
+        hvp = max(need.value, standing + 2 * ct + need.hvp)
     return ContractionCost(
-        tuple(steps),
-        loop,
-        max(each.elements for each in steps),
-        kept,
-        gradient,
-        2 * gradient + kept,
+        steps=steps,
+        naive_multiplications=prod(einsum.sizes) * (len(einsum.inputs) - 1),
+        largest_intermediate=max(step.elements for step in steps),
+        value_bytes=cast + value,
+        gradient_bytes=cast + gradient,
+        hvp_bytes=cast + hvp,
     )
 
 
-def _pairs(einsum: Einsum) -> list[Pair]:
-    standing = Counter(label for term in einsum.inputs for label in set(term))
-    standing.update(set(einsum.output))
-    terms = [frozenset(label for label in term if standing[label] > 1) for term in einsum.inputs]
-    present = frozenset().union(*einsum.inputs)
-    output = frozenset(einsum.output) & present
-    return contraction_tree(terms, output, einsum.sizes, einsum.groups)
+def _steps(plan: Plan, einsum: Einsum) -> tuple[Contraction, ...]:
+    """The contractions of a plan.
 
-
-def _steps(einsum: Einsum, pairs: list[Pair]) -> list[Contraction]:
-    terms: list[Ints] = list(einsum.inputs)
-    left = list(range(len(terms)))
-    steps = []
-    for number, (first, second, labels) in enumerate(pairs):
-        last = number == len(pairs) - 1
-        result = einsum.output if last else tuple(sorted(labels))
-        positions = tuple(sorted((left.index(first), left.index(second))))
-        every = frozenset(terms[first]) | frozenset(terms[second]) | frozenset(result)
-        steps.append(
+    What an operand or the result goes through alone, such as a diagonal or a sum, is told as part of
+    the contraction next to it.
+    """
+    if len(einsum.inputs) == 1:
+        elements = volume(einsum.output, plan.sizes)
+        return (Contraction((0,), _written(einsum.inputs, einsum.output), 0, elements, False),)
+    left = list(range(plan.operands))
+    told = list(range(plan.operands))  # for each slot the one in whose place it stands
+    last = max(s for s, step in enumerate(plan.steps, plan.operands) if not isinstance(step, Unary))
+    found = []
+    for slot, step in enumerate(plan.steps, plan.operands):
+        if isinstance(step, Unary):
+            told.append(told[step.source])
+            continue
+        told.append(slot)
+        positions = tuple(sorted(left.index(told[each]) for each in step.reads))
+        terms = [plan.labels[left[position]] for position in positions]
+        output = einsum.output if slot == last else plan.labels[slot]
+        left = [each for position, each in enumerate(left) if position not in positions]
+        left.append(slot)
+        found.append(
             Contraction(
                 positions,
-                _written([terms[left[each]] for each in positions], result),
-                volume(every, einsum.sizes),
-                volume(result, einsum.sizes),
-                not last,
+                _written(terms, output),
+                multiplications(plan, slot),
+                volume(output, plan.sizes),
+                plan.kept[slot],
             )
         )
-        left = [each for each in left if each not in (first, second)] + [len(terms)]
-        terms.append(result)
-    return steps
+    return tuple(found)
 
 
-def _written(terms: list[Ints], result: Ints) -> str:
+def _written(terms: Iterable[Ints], output: Ints) -> str:
     inputs = ",".join("".join(map(symbol, term)) for term in terms)
-    return f"{inputs}->{''.join(map(symbol, result))}"
+    return f"{inputs}->{''.join(map(symbol, output))}"

@@ -111,8 +111,6 @@ def pull(
                     cotangents[second] = F.contract(a, c, lowering=step.to_second)
                     a = None
         del slots[len(cotangents) :]
-        for slot in step.reads:
-            slots[slot] = None
     return cotangents
 
 

@@ -50,7 +50,7 @@ class Einsum(Rule):
         return self, {"plan": keeping(plan, keep_bytes)}
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
-        return predict(self, operands, keywords)
+        return predict(self, operands, keywords).need
 
     def forward(
         self, xp: Any, *operands: Array, plan: Plan, needs: Sequence[bool] | None = None
@@ -96,7 +96,7 @@ class Contract(Rule):
         return contract
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
-        return predict(self, operands, keywords)
+        return predict(self, operands, keywords).need
 
     def jvp(
         self,
