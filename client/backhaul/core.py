@@ -146,8 +146,9 @@ class Core:
         try:
             try:
                 return session.execute(self._to_release, values, question)
-            except (MemoryLimitExceeded, ServerBusy):
-                if not self._release_first():
+            except (MemoryLimitExceeded, ServerBusy) as error:
+                for_memory = "held" in error.details  # else the server is busy with other things
+                if not for_memory or not self._release_first():
                     raise
                 return session.execute(self._to_release, values, question)
         except BackhaulError as error:
