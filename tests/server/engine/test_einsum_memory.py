@@ -269,6 +269,18 @@ def test_the_reverse_of_a_chain_holds_one_cotangent_at_a_time() -> None:
     assert near(peak, 21 * nbytes)
 
 
+@pytest.mark.parametrize(("keep_bytes", "tangents"), [(None, 18), (0, 0)])
+def test_tangents_are_held_of_what_is_kept_alone(keep_bytes: int | None, tangents: int) -> None:
+    network = chain(20, 128)
+    nbytes = 128 * 128 * 8
+    asked = Asked(network, Engine(keep_bytes=keep_bytes))
+    asked.value()
+    ct = np.ones((128, 128))
+    peak, _ = measured(lambda: asked.hvp(ct, ct.copy(), network.operands))
+    # Also the result's tangent, gradients and H·v, and three of the products being computed.
+    assert near(peak, (tangents + 1 + 40 + 3) * nbytes)
+
+
 # Predictions
 
 
