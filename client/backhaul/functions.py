@@ -75,13 +75,13 @@ def einsum(
         )
     given = () if subscripts is _MISSING else (subscripts, *operands)
     if isinstance(subscripts, Handle):
-        _check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
+        check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
     arrays, attributes = einsum_attributes(given, sizes=sizes, path=path, optimize=optimize)
     result: TrackedTensor = record_bound(EINSUM, arrays, bind(EINSUM, attributes))
     return result
 
 
-def _check_lists(lists: Iterable[Any]) -> None:
+def check_lists(lists: Iterable[Any]) -> None:
     """Refuse tensors as lists of labels: to look through one is to record its parts."""
     if any(isinstance(each, Handle) for each in lists):
         raise make_error(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from string import ascii_letters
 from typing import Final
 
 from backhaul_proto.catalog.avals import Shape
@@ -50,6 +51,18 @@ class Einsum:
     def shape(self) -> Shape:
         """The result's shape."""
         return tuple(self.sizes[label] for label in self.output)
+
+
+def symbol(label: int) -> str:
+    """The letter of a numbered label: a-z, A-Z, then from U+00C0 on; opt_einsum's.
+
+    >>> symbol(0), symbol(51), symbol(52)
+    ('a', 'Z', 'À')
+    """
+    if label < len(ascii_letters):
+        return ascii_letters[label]
+    point = label + 140
+    return chr(point if point < 0xD800 else point + 0x800)  # past the surrogates
 
 
 @lru_cache(maxsize=1024)

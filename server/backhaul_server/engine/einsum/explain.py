@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from math import prod
 
 import numpy as np
-from opt_einsum import get_symbol
 
 from backhaul_proto.catalog.avals import aval
-from backhaul_proto.catalog.einsum import Einsum
+from backhaul_proto.catalog.einsum import Einsum, symbol
 from backhaul_proto.messages import Contraction, ContractionCost
 from backhaul_server.engine import ops
 from backhaul_server.engine.einsum.budget import keeping, multiplications
@@ -96,5 +95,5 @@ def _steps(plan: Plan, einsum: Einsum) -> tuple[Contraction, ...]:
 
 
 def _written(terms: Iterable[Ints], output: Ints) -> str:
-    inputs = ",".join("".join(map(get_symbol, term)) for term in terms)
-    return f"{inputs}->{''.join(map(get_symbol, output))}"
+    inputs = ",".join("".join(map(symbol, term)) for term in terms)
+    return f"{inputs}->{''.join(map(symbol, output))}"
