@@ -47,6 +47,7 @@ def numpy_namespace() -> Namespace:
         "numpy",
         np,
         {
+            "dot": np.ndarray.dot,  # a third of np.matmul's time on small matrices
             "conj": _conj,
             "real": _real,
             "imag": _imag,

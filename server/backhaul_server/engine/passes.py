@@ -200,13 +200,15 @@ def reverse(
             before = cotangents.get(each)
             if before is None:
                 cotangents[each] = g
-            elif each in owned:
+            elif each in owned and (type(g) is not Dual or type(before) is Dual):
                 before += g
                 cotangents[each] = before
             else:
-                cotangents[each] = total = F.add(before, g)
-                if type(total) is not Dual:
+                cotangents[each] = F.add(before, g)
+                if (type(before) is Dual) is (type(g) is Dual):
                     owned.add(each)
+                else:
+                    owned.discard(each)  # the sum has the tangent of the one that has any
     return found
 
 

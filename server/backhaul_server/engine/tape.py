@@ -75,7 +75,10 @@ class Tape:
             for node in operands:
                 if node.error is not None:
                     return self._failed(call, operands, node.error)
-        values = [node.value for node in operands]
+        values, needs = [], []
+        for node in operands:
+            values.append(node.value)
+            needs.append(node.requires_grad)
         if call.casts:
             values = self._cast(call, values)
         try:
@@ -86,7 +89,6 @@ class Tape:
         residual = None
         if call.keeps:
             result, residual = result
-        needs = [node.requires_grad for node in operands]
         if not call.flows or True not in needs:
             results = result if call.several else (result,)
             return tuple(

@@ -281,6 +281,7 @@ def _matrix_product(
         MatrixProduct(
             a_view,
             b_view,
+            bool(way.batch),
             subscripts,
             None if shape == tuple(computed) else shape,
             positions(way.natural, result),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.catalog.promotion import promote
-from backhaul_server.engine.dual import dual
+from backhaul_server.engine.dual import Dual, dual
 from backhaul_server.engine.einsum import passes
 from backhaul_server.engine.einsum.plan import Binary, Plan, make_plan
 from backhaul_server.engine.einsum.products import Contraction
@@ -16,7 +17,6 @@ from backhaul_server.engine.einsum.rearrangement import Rearrangement
 from backhaul_server.engine.rules import (
     RULES,
     Array,
-    Bilinear,
     Cotangents,
     Linear,
     Namespace,
@@ -75,17 +75,55 @@ class Einsum(Rule):
 
 
 @rule("contract")
-class Contract(Bilinear):
+class Contract(Rule):
     """c = a b, summed over labels: linear in each, up to conjugates.
 
     ``adjoints`` are the lowerings of the operands' cotangents, given where it stands for an einsum.
     """
 
     def bind(self, xp: Any) -> Callable[..., Any]:
-        def contract(a: Array, b: Array, *, lowering: Contraction, adjoints: Any = None) -> Array:
+        def contract(a: Array, b: Array, *, lowering: Contraction) -> Array:
             return lowering(xp, a, b)
 
         return contract
+
+    def call(self, xp: Any, **keywords: Any) -> Callable[..., Any]:
+        return partial(keywords["lowering"], xp)
+
+    def lift(self, F: Namespace) -> Callable[..., Any]:
+        xp = F.xp
+
+        def contract(a: Array, b: Array, *, lowering: Contraction) -> Array:
+            if type(a) is not Dual:
+                if type(b) is not Dual:
+                    return lowering(xp, a, b)
+                return Dual(lowering(xp, a, b.value), lowering(xp, a, b.tangent))
+            if type(b) is not Dual:
+                return Dual(lowering(xp, a.value, b), lowering(xp, a.tangent, b))
+            tangent = lowering(xp, a.tangent, b.value)
+            tangent += lowering(xp, a.value, b.tangent)
+            return Dual(lowering(xp, a.value, b.value), tangent)
+
+        return contract
+
+    def jvp(
+        self,
+        F: Namespace,
+        y: Array,
+        a: Array,
+        b: Array,
+        da: Array | None,
+        db: Array | None,
+        lowering: Contraction,
+        **_: Any,
+    ) -> Array | None:
+        dy = None if da is None else F.contract(da, b, lowering=lowering)
+        if db is not None:
+            from_b = F.contract(a, db, lowering=lowering)
+            if dy is None:
+                return from_b
+            dy += from_b  # in place: a lowering's result is its caller's own
+        return dy
 
     def cotangents(
         self,
