@@ -35,6 +35,7 @@ class View:
     Attributes:
         order: permutation of the axes, or None.
         copy: whether to copy then: where a view exists, but one that is slow to read.
+        short: whether to copy then by gathering: where the copy's runs are too short for NumPy's.
         shape: then the shape, or None.
         flipped: whether the last two axes change places in the end.
     """
@@ -43,11 +44,14 @@ class View:
     copy: bool = False
     shape: Ints | None = None
     flipped: bool = False
+    short: bool = False
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, xp: Any, x: Array) -> Array:
         if self.order is not None:
             x = x.transpose(self.order)
-        if self.copy:
+        if self.short:
+            x = xp.compact(x)
+        elif self.copy:
             x = x.copy()
         if self.shape is not None:
             x = x.reshape(self.shape)
@@ -73,7 +77,14 @@ class Product:
     conditions: Conditions | None
 
     def __call__(self, xp: Any, a: Array, b: Array) -> Array:
-        y = _run(xp, xp.multiply, self.subscripts, self.a_view(a), self.b_view(b), self.conditions)
+        y = _run(
+            xp,
+            xp.multiply,
+            self.subscripts,
+            self.a_view(xp, a),
+            self.b_view(xp, b),
+            self.conditions,
+        )
         return y if self.order is None else y.transpose(self.order)
 
 
@@ -97,7 +108,9 @@ class MatrixProduct:
 
     def __call__(self, xp: Any, a: Array, b: Array) -> Array:
         multiply = xp.matmul if self.stacked else xp.dot
-        y = _run(xp, multiply, self.subscripts, self.a_view(a), self.b_view(b), self.conditions)
+        y = _run(
+            xp, multiply, self.subscripts, self.a_view(xp, a), self.b_view(xp, b), self.conditions
+        )
         if self.shape is not None:
             y = y.reshape(self.shape)
         return y if self.order is None else y.transpose(self.order)
