@@ -23,7 +23,7 @@ _M_ARENA_MAX: Final = -8
 # than the second (HEAP_MAX_SIZE / 2).
 _MAPPED_FROM: Final = (256 << 20, 32 << 20)
 _SETTINGS: Final = (
-    (_M_TRIM_THRESHOLD, 1 << 30),  # free memory at the heap's end from which it is given back
+    (_M_TRIM_THRESHOLD, (1 << 31) - 1),  # free memory at the heap's end from which it is given back
     (_M_TOP_PAD, 64 << 20),  # the heap grows by so much at once
     (_M_ARENA_MAX, 1),  # one heap for all threads: another's than the main one's ends at 64 MiB
 )
