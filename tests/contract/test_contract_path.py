@@ -61,7 +61,7 @@ def test_another_search_is_told_of_too(connection: bh.Connection) -> None:
     assert left_to_right.flops == 2 * (2 * 30 * 4 + 2 * 4 * 50 + 2 * 50 * 3)
     found = bh.contract_path(*CHAIN, optimize="optimal", shapes=True, connection=connection)
     assert found.flops <= left_to_right.flops
-    with pytest.raises(bh.InvalidArgument, match="optimise|optimize"):
+    with pytest.raises(bh.InvalidArgument, match="'fastest'"):
         bh.contract_path(*CHAIN, optimize="fastest", shapes=True, connection=connection)
 
 
