@@ -22,7 +22,7 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"clip", "einsum"})
+BY_HAND: Final = frozenset({"argsort", "clip", "einsum", "quantile", "sort", "std", "var"})
 """Public ops whose function is written by hand (functions.py, selection.py)."""
 
 TYPES: Final = {

@@ -13,6 +13,8 @@ import numpy as np
 import scipy.linalg
 from scipy import special
 
+from backhaul_server.engine.recurrences import linear_recurrence
+
 Array = Any
 
 
@@ -56,6 +58,10 @@ def numpy_namespace() -> Namespace:
             "unstack": _unstack,
             "reshape": _reshape,
             "solve_lower": _solve_lower,
+            "cumulative_logsumexp": _cumulative_logsumexp,
+            "cumulative_prod": np.cumprod,
+            "cumulative_sum": np.cumsum,
+            "linear_recurrence": linear_recurrence,
             "angle": _angle,
             "digamma": special.psi,
             "erf": special.erf,
@@ -111,6 +117,10 @@ def _reshape(x: Array, shape: tuple[int, ...]) -> Array:
 
 def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
     return tuple(np.moveaxis(x, axis, 0))
+
+
+def _cumulative_logsumexp(x: Array, axis: int) -> Array:
+    return np.logaddexp.accumulate(x, axis=axis)
 
 
 def _solve_lower(a: Array, b: Array, *, adjoint: bool) -> Array:
