@@ -11,8 +11,9 @@ import ast
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,14 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
 BY_HAND: Final = frozenset({"argsort", "clip", "einsum", "quantile", "sort", "std", "var"})
-"""Public ops whose function is written by hand (functions.py, selection.py)."""
+"""Public ops whose function is written by hand (functions.py, along_axes.py, selection.py, statistics.py)."""
+LINALG_BY_HAND: Final = MappingProxyType(
+    {
+        "matrix_norm": "backhaul.norms.matrix_norm",
+        "norm": "backhaul.norms.norm",
+    }
+)
+"""Functions of the module linalg that are written by hand, with where they are."""
 
 TYPES: Final = {
     "bool": "bool",
@@ -65,10 +73,20 @@ def generated() -> Iterable[tuple[Path, str]]:
     written = [op for op in public if op.name not in BY_HAND]
     plain = [op for op in written if "." not in op.name]
     linear = [op for op in written if op.name.startswith("linalg.")]
+    shared = {
+        alias.removeprefix("linalg."): f"backhaul._ops.{op.name}"
+        for op in plain
+        for alias in op.aliases
+        if alias.startswith("linalg.")
+    }
     yield CLIENT / "_ops.py", module("The ops of the catalog as functions.", plain)
     yield (
         CLIENT / "linalg.py",
-        module("Linear algebra, named as in the array API: ``bh.linalg.cholesky``.", linear),
+        module(
+            "Linear algebra, named as in the array API: ``bh.linalg.cholesky``.",
+            linear,
+            {**shared, **LINALG_BY_HAND},
+        ),
     )
     init = CLIENT / "__init__.py"
     yield init, exports(init.read_text(encoding="utf-8"), names(plain))
@@ -78,8 +96,8 @@ def generated() -> Iterable[tuple[Path, str]]:
 # ---------------------------------------------------------------- functions
 
 
-def module(title: str, ops: Sequence[Op]) -> str:
-    """A module with a function for each op."""
+def module(title: str, ops: Sequence[Op], further: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A module with a function for each op; ``further`` maps more names to functions of other modules."""
     functions = "\n\n".join(function(op) for op in ops)
     types = {TYPES[each.kind] for op in ops for each in op.attributes}
     sequences = any("Sequence" in each for each in types) or any(op.variadic for op in ops)
@@ -90,6 +108,7 @@ def module(title: str, ops: Sequence[Op]) -> str:
         "from __future__ import annotations",
         "from typing import TYPE_CHECKING, Final",
         f"from backhaul.recording import {recorders}",
+        *(imported(name, origin) for name, origin in further.items()),
         "from backhaul_proto.catalog.ops import get",
         "if TYPE_CHECKING:",
         "    from collections.abc import Sequence" if sequences else "",
@@ -97,13 +116,19 @@ def module(title: str, ops: Sequence[Op]) -> str:
         "    from backhaul.recording import Operand",
         "    from backhaul.tensor import TrackedTensor",
         "",
-        f"__all__ = {names(ops)!r}",
+        f"__all__ = {sorted([*names(ops), *further])!r}",
         "",
         "\n".join(f"{constant(op)}: Final = get({op.name!r})" for op in ops),
         functions,
-        "\n".join(f"{alias} = {short_name(op)}" for op in ops for alias in op.aliases),
+        "\n".join(f"{alias} = {short_name(op)}" for op in ops for alias in aliases(op)),
     ]
     return formatted("\n".join(lines))
+
+
+def imported(name: str, origin: str) -> str:
+    """The import of a function under this name."""
+    home, _, function = origin.rpartition(".")
+    return f"from {home} import {function} as {name}"
 
 
 def function(op: Op) -> str:
@@ -236,7 +261,12 @@ def short_name(op: Op) -> str:
 
 def names(ops: Sequence[Op]) -> list[str]:
     """The names of the ops' functions in their module, aliases included."""
-    return sorted([*map(short_name, ops), *(alias for op in ops for alias in op.aliases)])
+    return sorted([*map(short_name, ops), *(alias for op in ops for alias in aliases(op))])
+
+
+def aliases(op: Op) -> tuple[str, ...]:
+    """The further names of the op's function in its own module."""
+    return tuple(alias for alias in op.aliases if "." not in alias)
 
 
 def constant(op: Op) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from backhaul import _ops, functions, linalg, selection
+from backhaul import _ops, along_axes, functions, linalg, selection, statistics
 from backhaul_proto.catalog.ops import get
 from backhaul_proto.errors import InvalidArgument
 
@@ -16,10 +16,18 @@ _DEFAULTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "order": ("C", "K", None),
     "casting": ("same_kind",),
     "subok": (True,),
+    "kind": (None, "quicksort", "mergesort", "heapsort", "stable"),
+    "stable": (None, True, False),
+    "method": ("linear",),
+    "overwrite_input": (False,),
+    "returned": (False,),
 }
 """Keywords that NumPy's functions take and ops do not, with the values that change nothing."""
 
 _PLAIN: Final = (bool, str, type(None))
+
+_MODULES: Final = (_ops, along_axes, selection, statistics)
+"""Where functions are that stand in NumPy's main namespace."""
 
 _KNOWN_HERE: Final = frozenset({"ndim", "shape", "size"})
 """Functions of what is known of a tensor without its value."""
@@ -61,7 +69,7 @@ def _find(name: str, path: str) -> Callable[..., Any]:
     if path == "einsum":
         return functions.einsum
     head, _, tail = path.rpartition(".")
-    for module in (linalg, _ops) if head == "linalg" else (_ops, selection):
+    for module in (linalg, _ops) if head == "linalg" else _MODULES:
         if tail in module.__all__:
             found: Callable[..., Any] = getattr(module, tail)
             return found

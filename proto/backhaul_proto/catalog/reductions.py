@@ -70,13 +70,13 @@ for _name, _doc, _result in (
 for _name, _doc in (
     (
         "argmax",
-        "Where the greatest element along an axis stands, as int64: the first NaN where there is one, else "
-        "the first of equals.",
+        "Where the greatest element along an axis stands, as int64.\n\n"
+        "Of equals it is the first; NaN counts as greater than any number.",
     ),
     (
         "argmin",
-        "Where the least element along an axis stands, as int64: the first NaN where there is one, else "
-        "the first of equals.",
+        "Where the least element along an axis stands, as int64.\n\n"
+        "Of equals it is the first; NaN counts as less than any number.",
     ),
 ):
     register(

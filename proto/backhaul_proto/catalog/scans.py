@@ -70,7 +70,8 @@ register(
         "cumulative_sum",
         ("x",),
         _cumulative,
-        "The sums of the elements up to each, along an axis. Bool and integer arrays sum to 64-bit integers.",
+        "The sums of the elements up to each, along an axis.\n\n"
+        "Bool and integer arrays sum to 64-bit integers.",
         attributes=(_AXIS, _REVERSE),
         samples=_SCANS,
     )
@@ -80,9 +81,9 @@ register(
         "cumulative_prod",
         ("x",),
         _cumulative,
-        "The products of the elements up to each, along an axis. Bool and integer arrays multiply to 64-bit "
-        "integers.\n\n"
-        "Its derivatives are products of other elements: right where some are 0.",
+        "The products of the elements up to each, along an axis.\n\n"
+        "Bool and integer arrays multiply to 64-bit integers. Its derivatives are products of other "
+        "elements: right where some are 0.",
         attributes=(_AXIS, _REVERSE),
         samples=_SCANS,
     )
@@ -98,7 +99,7 @@ register(
             LAST_AXIS,
         ),
         kinds=NUMBERS,
-        samples=(*ALONG_AXIS, Sample(((2, 4),), {"n": 2}), Sample(((2, 3),), {"n": 5, "axis": 0})),
+        samples=(Sample(((2, 4),), {"n": 2}), *ALONG_AXIS, Sample(((2, 3),), {"n": 5, "axis": 0})),
     )
 )
 register(
