@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backhaul import _ops
 from backhaul.handle import Handle
@@ -129,7 +130,12 @@ def ptp(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> TrackedT
 
 
 def quantile(
-    x: Operand, /, q: float | Sequence[float], axis: Axes = None, *, keepdims: bool = False
+    x: Operand,
+    /,
+    q: float | Sequence[float] | NDArray[Any],
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
 ) -> TrackedTensor:
     """The values over axes that shares q of the elements lie below, interpolated linearly.
 
@@ -155,7 +161,12 @@ def quantile(
 
 
 def percentile(
-    x: Operand, /, q: float | Sequence[float], axis: Axes = None, *, keepdims: bool = False
+    x: Operand,
+    /,
+    q: float | Sequence[float] | NDArray[Any],
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
 ) -> TrackedTensor:
     """`quantile` with percents in the place of shares.
 

@@ -30,7 +30,7 @@ def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool = False) -
             np.multiply(factors[i], results[i - 1], out=results[i])
             results[i] += terms[i]
         return y
-    (solve,) = get_lapack_funcs(("tbtrs",), dtype=dtype)
+    solve = get_lapack_funcs("tbtrs", dtype=dtype)
     band = np.empty((2, len(terms)), dtype, order="F")
     for lane in np.ndindex(terms.shape[1:]):
         at = (slice(None), *lane)

@@ -18,7 +18,7 @@ from backhaul_server.engine.rules import Array, Namespace, rule
 
 @rule("logsumexp")
 class LogSumExp(Reduction):
-    """y = log(sum e**x), so dy = sum e**(x - y) dx. Computed from x less its greatest element."""
+    """y = log(sum e**x), so dy = sum softmax(x) dx. Computed from x less its greatest element."""
 
     def forward(self, xp: Any, x: Array, axis: Axes, keepdims: bool = False) -> Array:
         shape = kept_shape(x.shape, axis)
@@ -46,9 +46,8 @@ class LogSumExp(Reduction):
 
 
 def _shares(F: Namespace, y: Array, x: Array, axis: Axes) -> Array:
-    """e**(x - y); constant 0 where y is infinite, as x - y may be no number there."""
-    y = kept(F, y, x, axis)
-    return F.where(F.isinf(y), 0.0, F.exp(F.subtract(x, y)))
+    """The softmax of x, which keeps digits that y has lost by rounding; 0 where y is infinite."""
+    return F.where(F.isinf(kept(F, y, x, axis)), 0.0, F.softmax(x, axis=axis))
 
 
 @rule("softmax")
@@ -100,7 +99,7 @@ class LogSoftmax(Reduction):
 
 @rule("cumulative_logsumexp")
 class CumulativeLogSumExp(AlongAxis):
-    """y[i] = log(e**y[i - 1] + e**x[i]), so dy[i] = a[i] dy[i - 1] + b[i] dx[i], where a + b = 1."""
+    """y[i] = log(e**y[i - 1] + e**x[i]), so dy[i] = a[i] dy[i - 1] + b[i] dx[i] with a + b = 1."""
 
     function = "cumulative_logsumexp"
 
@@ -118,7 +117,7 @@ class CumulativeLogSumExp(AlongAxis):
 
     def _parts(self, F: Namespace, y: Array, x: Array, axis: int) -> tuple[Array, Array]:
         """The shares of what came before and of the element itself; 0 where y is infinite."""
+        gap = F.subtract(F.shift_along_axis(y, axis=axis, fill=-math.inf), x)
         infinite = F.isinf(y)
-        before = F.shift_along_axis(y, axis=axis, fill=-math.inf)
-        a, b = (F.where(infinite, 0.0, F.exp(F.subtract(part, y))) for part in (before, x))
+        a, b = (F.where(infinite, 0.0, F.sigmoid(each)) for each in (gap, F.negative(gap)))
         return a, b
