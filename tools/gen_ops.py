@@ -23,12 +23,32 @@ from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
-BY_HAND: Final = frozenset({"argsort", "clip", "einsum", "quantile", "sort", "std", "var"})
-"""Public ops whose function is written by hand (functions.py, along_axes.py, selection.py, statistics.py)."""
+BY_HAND: Final = frozenset(
+    {
+        "argsort",
+        "clip",
+        "concat",
+        "diff",
+        "einsum",
+        "getitem",
+        "linalg.solve_triangular",
+        "linalg.svd_truncated",
+        "pad",
+        "quantile",
+        "scatter_add",
+        "sort",
+        "std",
+        "var",
+    }
+)
+"""Public ops whose function is written by hand, each in the client's file of its family."""
 LINALG_BY_HAND: Final = MappingProxyType(
     {
+        "cho_solve": "backhaul.triangular.cho_solve",
         "matrix_norm": "backhaul.norms.matrix_norm",
         "norm": "backhaul.norms.norm",
+        "solve_triangular": "backhaul.triangular.solve_triangular",
+        "svd_truncated": "backhaul.truncation.svd_truncated",
     }
 )
 """Functions of the module linalg that are written by hand, with where they are."""
@@ -42,7 +62,12 @@ TYPES: Final = {
     "ints": "Sequence[int]",
     "axes": "int | Sequence[int]",
     "int_lists": "Sequence[Sequence[int]]",
+    "paired_axes": "int | Sequence[int | Sequence[int]]",
+    "index": "Index",
 }
+SHOWN: Final = {"getitem": "x[index]", "scatter_add": "bh.scatter_add(x, index, updates)"}
+"""How an op is called whose function takes its index and operands in an order of its own."""
+
 WIDTH: Final = 100
 
 
@@ -235,7 +260,8 @@ def example(op: Op) -> str:
 def value(sample: Sample, position: int) -> str:
     """An operand of a sample in an example."""
     if position in sample.constants:
-        return f"np.array({sample.constants[position]!r})"
+        array = f"np.array({sample.constants[position]!r})"
+        return array if len(sample.constants) < len(sample.shapes) else f"tape.constant({array})"
     return f"tape.leaf(np.ones({sample.shapes[position]!r}))"
 
 
@@ -332,13 +358,14 @@ def page(ops: Sequence[Op]) -> str:
         "| --- | --- | --- |",
     ]
     for op in ops:
-        listed = op.variadic and op.name not in BY_HAND  # the function takes them as one sequence
+        listed = op.variadic and op.name != "einsum"  # the function takes them as one sequence
         operands = ", ".join(x.removeprefix("*") if listed else x for x in op.operands)
         attributes = "<br>".join(cell(attribute_text(each)) for each in op.attributes)
         first_line = op.doc.strip().splitlines()[0]
         if op.aliases:
             first_line += f" Also: {', '.join(f'`{alias}`' for alias in op.aliases)}."
-        lines.append(f"| `bh.{op.name}({operands})` | {attributes} | {cell(first_line)} |")
+        call = SHOWN.get(op.name, f"bh.{op.name}({operands})")
+        lines.append(f"| `{call}` | {attributes} | {cell(first_line)} |")
     return "\n".join(lines) + "\n"
 
 

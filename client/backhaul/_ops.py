@@ -58,22 +58,27 @@ __all__ = [
     "cos",
     "cosh",
     "count_nonzero",
+    "cross",
     "cumulative_logsumexp",
     "cumulative_prod",
     "cumulative_sum",
     "deg2rad",
     "degrees",
-    "diff",
+    "diag",
+    "diagonal",
     "digamma",
     "divide",
+    "dot",
     "equal",
     "erf",
     "erfc",
     "erfinv",
     "exp",
     "exp2",
+    "expand_dims",
     "expit",
     "expm1",
+    "flip",
     "floor",
     "floor_divide",
     "fmax",
@@ -84,10 +89,12 @@ __all__ = [
     "greater_equal",
     "hypot",
     "imag",
+    "inner",
     "invert",
     "isfinite",
     "isinf",
     "isnan",
+    "kron",
     "less",
     "less_equal",
     "lgamma",
@@ -107,6 +114,7 @@ __all__ = [
     "logsumexp",
     "matmul",
     "matrix_transpose",
+    "matvec",
     "max",
     "maximum",
     "mean",
@@ -114,9 +122,12 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "moveaxis",
     "multiply",
     "negative",
     "not_equal",
+    "outer",
+    "permute_dims",
     "positive",
     "pow",
     "power",
@@ -124,11 +135,14 @@ __all__ = [
     "psi",
     "rad2deg",
     "radians",
+    "ravel",
     "real",
     "reciprocal",
     "relu",
     "remainder",
+    "repeat",
     "reshape",
+    "roll",
     "round",
     "rsqrt",
     "sigmoid",
@@ -139,19 +153,30 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "split",
     "sqrt",
     "square",
+    "squeeze",
     "stack",
     "stop_gradient",
     "subtract",
     "sum",
+    "swapaxes",
     "swish",
     "tan",
     "tanh",
+    "tensordot",
+    "tile",
+    "trace",
+    "transpose",
     "tril",
+    "triu",
     "true_divide",
     "trunc",
     "unstack",
+    "vdot",
+    "vecdot",
+    "vecmat",
     "where",
     "xlog1py",
     "xlogy",
@@ -183,20 +208,25 @@ _CONJ: Final = get("conj")
 _COS: Final = get("cos")
 _COSH: Final = get("cosh")
 _COUNT_NONZERO: Final = get("count_nonzero")
+_CROSS: Final = get("cross")
 _CUMULATIVE_LOGSUMEXP: Final = get("cumulative_logsumexp")
 _CUMULATIVE_PROD: Final = get("cumulative_prod")
 _CUMULATIVE_SUM: Final = get("cumulative_sum")
 _DEG2RAD: Final = get("deg2rad")
-_DIFF: Final = get("diff")
+_DIAG: Final = get("diag")
+_DIAGONAL: Final = get("diagonal")
 _DIGAMMA: Final = get("digamma")
 _DIVIDE: Final = get("divide")
+_DOT: Final = get("dot")
 _EQUAL: Final = get("equal")
 _ERF: Final = get("erf")
 _ERFC: Final = get("erfc")
 _ERFINV: Final = get("erfinv")
 _EXP: Final = get("exp")
 _EXP2: Final = get("exp2")
+_EXPAND_DIMS: Final = get("expand_dims")
 _EXPM1: Final = get("expm1")
+_FLIP: Final = get("flip")
 _FLOOR: Final = get("floor")
 _FLOOR_DIVIDE: Final = get("floor_divide")
 _FMAX: Final = get("fmax")
@@ -206,9 +236,11 @@ _GREATER: Final = get("greater")
 _GREATER_EQUAL: Final = get("greater_equal")
 _HYPOT: Final = get("hypot")
 _IMAG: Final = get("imag")
+_INNER: Final = get("inner")
 _ISFINITE: Final = get("isfinite")
 _ISINF: Final = get("isinf")
 _ISNAN: Final = get("isnan")
+_KRON: Final = get("kron")
 _LESS: Final = get("less")
 _LESS_EQUAL: Final = get("less_equal")
 _LGAMMA: Final = get("lgamma")
@@ -227,24 +259,31 @@ _LOGICAL_XOR: Final = get("logical_xor")
 _LOGSUMEXP: Final = get("logsumexp")
 _MATMUL: Final = get("matmul")
 _MATRIX_TRANSPOSE: Final = get("matrix_transpose")
+_MATVEC: Final = get("matvec")
 _MAX: Final = get("max")
 _MAXIMUM: Final = get("maximum")
 _MEAN: Final = get("mean")
 _MEDIAN: Final = get("median")
 _MIN: Final = get("min")
 _MINIMUM: Final = get("minimum")
+_MOVEAXIS: Final = get("moveaxis")
 _MULTIPLY: Final = get("multiply")
 _NEGATIVE: Final = get("negative")
 _NOT_EQUAL: Final = get("not_equal")
+_OUTER: Final = get("outer")
+_PERMUTE_DIMS: Final = get("permute_dims")
 _POSITIVE: Final = get("positive")
 _POW: Final = get("pow")
 _PROD: Final = get("prod")
 _RAD2DEG: Final = get("rad2deg")
+_RAVEL: Final = get("ravel")
 _REAL: Final = get("real")
 _RECIPROCAL: Final = get("reciprocal")
 _RELU: Final = get("relu")
 _REMAINDER: Final = get("remainder")
+_REPEAT: Final = get("repeat")
 _RESHAPE: Final = get("reshape")
+_ROLL: Final = get("roll")
 _ROUND: Final = get("round")
 _RSQRT: Final = get("rsqrt")
 _SIGMOID: Final = get("sigmoid")
@@ -255,17 +294,27 @@ _SINC: Final = get("sinc")
 _SINH: Final = get("sinh")
 _SOFTMAX: Final = get("softmax")
 _SOFTPLUS: Final = get("softplus")
+_SPLIT: Final = get("split")
 _SQRT: Final = get("sqrt")
 _SQUARE: Final = get("square")
+_SQUEEZE: Final = get("squeeze")
 _STACK: Final = get("stack")
 _STOP_GRADIENT: Final = get("stop_gradient")
 _SUBTRACT: Final = get("subtract")
 _SUM: Final = get("sum")
+_SWAPAXES: Final = get("swapaxes")
 _TAN: Final = get("tan")
 _TANH: Final = get("tanh")
+_TENSORDOT: Final = get("tensordot")
+_TILE: Final = get("tile")
+_TRACE: Final = get("trace")
 _TRIL: Final = get("tril")
+_TRIU: Final = get("triu")
 _TRUNC: Final = get("trunc")
 _UNSTACK: Final = get("unstack")
+_VDOT: Final = get("vdot")
+_VECDOT: Final = get("vecdot")
+_VECMAT: Final = get("vecmat")
 _WHERE: Final = get("where")
 _XLOG1PY: Final = get("xlog1py")
 _XLOGY: Final = get("xlogy")
@@ -612,8 +661,8 @@ def bitwise_and(x1: Operand, x2: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x1 = np.array([5, 2, -1])
-        >>> x2 = np.array(3)
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
         >>> bh.bitwise_and(x1, x2).shape
         (3,)
     """
@@ -633,7 +682,7 @@ def bitwise_invert(x: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x = np.array([5, 2, -1])
+        >>> x = tape.constant(np.array([5, 2, -1]))
         >>> bh.bitwise_invert(x).shape
         (3,)
     """
@@ -654,8 +703,8 @@ def bitwise_or(x1: Operand, x2: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x1 = np.array([5, 2, -1])
-        >>> x2 = np.array(3)
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
         >>> bh.bitwise_or(x1, x2).shape
         (3,)
     """
@@ -676,8 +725,8 @@ def bitwise_xor(x1: Operand, x2: Operand, /) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x1 = np.array([5, 2, -1])
-        >>> x2 = np.array(3)
+        >>> x1 = tape.constant(np.array([5, 2, -1]))
+        >>> x2 = tape.constant(np.array(3))
         >>> bh.bitwise_xor(x1, x2).shape
         (3,)
     """
@@ -831,6 +880,29 @@ def count_nonzero(
     return record(_COUNT_NONZERO, (x,), axis, keepdims)
 
 
+def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> TrackedTensor:
+    """The cross product of vectors in three dimensions, other axes broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+        axis: The axis that the vectors lie along.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((3, 2)))
+        >>> x2 = tape.leaf(np.ones((3, 2)))
+        >>> bh.cross(x1, x2, axis=0).shape
+        (3, 2)
+    """
+    return record(_CROSS, (x1, x2), axis)
+
+
 def cumulative_logsumexp(x: Operand, /, axis: int = -1) -> TrackedTensor:
     """log(cumulative_sum(exp(x))) along an axis, without overflow: NumPy's logaddexp.accumulate.
 
@@ -927,13 +999,12 @@ def deg2rad(x: Operand, /) -> TrackedTensor:
     return record(_DEG2RAD, (x,))
 
 
-def diff(x: Operand, /, n: int = 1, axis: int = -1) -> TrackedTensor:
-    """The differences x[i + 1] - x[i] along an axis, taken n times.
+def diag(x: Operand, /, k: int = 0) -> TrackedTensor:
+    """The matrix with the vector x on a diagonal, or a diagonal of the matrix x.
 
     Args:
         x: Tensor, array or number.
-        n: How often differences are taken.
-        axis: The axis.
+        k: Which diagonal; the main one is 0, those above it are positive.
 
     Raises:
         InvalidArgument: an operand or attribute that cannot be right.
@@ -942,11 +1013,34 @@ def diff(x: Operand, /, n: int = 1, axis: int = -1) -> TrackedTensor:
     Example:
         >>> import numpy as np, backhaul as bh
         >>> tape = bh.Tape()
-        >>> x = tape.leaf(np.ones((2, 4)))
-        >>> bh.diff(x, 2).shape
-        (2, 2)
+        >>> x = tape.leaf(np.ones((2,)))
+        >>> bh.diag(x, -2).shape
+        (4, 4)
     """
-    return record(_DIFF, (x,), n, axis)
+    return record(_DIAG, (x,), k)
+
+
+def diagonal(x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TrackedTensor:
+    """A diagonal through two axes of x, as the last axis of the result.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+        axis1: The axis of the rows.
+        axis2: The axis of the columns.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.diagonal(x, 1).shape
+        (2,)
+    """
+    return record(_DIAGONAL, (x,), offset, axis1, axis2)
 
 
 def digamma(x: Operand, /) -> TrackedTensor:
@@ -989,6 +1083,32 @@ def divide(x1: Operand, x2: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_DIVIDE, (x1, x2))
+
+
+def dot(a: Operand, b: Operand, /) -> TrackedTensor:
+    """NumPy's dot: the sum of products over the last axis of a and the last but one of b.
+
+    Of vectors their inner product (without conjugation), of matrices the matrix product, with a 0-d
+    operand the product. Unlike `matmul`, further axes do not go together: the result has those of
+    a, then those of b.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2, 3)))
+        >>> b = tape.leaf(np.ones((3, 4)))
+        >>> bh.dot(a, b).shape
+        (2, 4)
+    """
+    return record(_DOT, (a, b))
 
 
 def equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -1113,6 +1233,27 @@ def exp2(x: Operand, /) -> TrackedTensor:
     return record(_EXP2, (x,))
 
 
+def expand_dims(x: Operand, /, axis: int | Sequence[int]) -> TrackedTensor:
+    """`x` with new axes of size 1.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Where new axes stand in the result.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.expand_dims(x, 1).shape
+        (2, 1, 3)
+    """
+    return record(_EXPAND_DIMS, (x,), axis)
+
+
 def expm1(x: Operand, /) -> TrackedTensor:
     """exp(x) - 1 of each element, accurate near 0.
 
@@ -1131,6 +1272,27 @@ def expm1(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_EXPM1, (x,))
+
+
+def flip(x: Operand, /, axis: int | Sequence[int] | None = None) -> TrackedTensor:
+    """`x` with its elements in reverse order along axes.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes; all when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.flip(x, (0, -1)).shape
+        (2, 3, 4)
+    """
+    return record(_FLIP, (x,), axis)
 
 
 def floor(x: Operand, /) -> TrackedTensor:
@@ -1333,6 +1495,30 @@ def imag(x: Operand, /) -> TrackedTensor:
     return record(_IMAG, (x,))
 
 
+def inner(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The sum of products over the last axis of both, without conjugation.
+
+    The result has the other axes of a, then those of b.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((3,)))
+        >>> b = tape.leaf(np.ones((3,)))
+        >>> bh.inner(a, b).shape
+        ()
+    """
+    return record(_INNER, (a, b))
+
+
 def isfinite(x: Operand, /) -> TrackedTensor:
     """Whether each element is neither infinite nor NaN.
 
@@ -1391,6 +1577,31 @@ def isnan(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_ISNAN, (x,))
+
+
+def kron(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The Kronecker product: blocks of b, scaled by the elements of a.
+
+    Along each axis the size is the product of a's and b's; the array with fewer axes gets further
+    ones of size 1 in front. NumPy's: there are no batch axes.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2, 3)))
+        >>> b = tape.leaf(np.ones((3, 2)))
+        >>> bh.kron(a, b).shape
+        (6, 6)
+    """
+    return record(_KRON, (a, b))
 
 
 def less(x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -1783,6 +1994,28 @@ def matrix_transpose(x: Operand, /) -> TrackedTensor:
     return record(_MATRIX_TRANSPOSE, (x,))
 
 
+def matvec(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Matrices times vectors: x1 over its last two axes, x2 over its last, other axes broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2, 3)))
+        >>> x2 = tape.leaf(np.ones((3,)))
+        >>> bh.matvec(x1, x2).shape
+        (2,)
+    """
+    return record(_MATVEC, (x1, x2))
+
+
 def max(
     x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
 ) -> TrackedTensor:
@@ -1933,6 +2166,30 @@ def minimum(x1: Operand, x2: Operand, /) -> TrackedTensor:
     return record(_MINIMUM, (x1, x2))
 
 
+def moveaxis(
+    x: Operand, /, source: int | Sequence[int], destination: int | Sequence[int]
+) -> TrackedTensor:
+    """`x` with some axes moved, the others keeping their order.
+
+    Args:
+        x: Tensor, array or number.
+        source: Where the axes stand.
+        destination: Where they are to stand.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.moveaxis(x, 0, -1).shape
+        (3, 4, 2)
+    """
+    return record(_MOVEAXIS, (x,), source, destination)
+
+
 def multiply(x1: Operand, x2: Operand, /) -> TrackedTensor:
     """The product x1 * x2, element by element, with broadcasting.
 
@@ -1995,6 +2252,49 @@ def not_equal(x1: Operand, x2: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_NOT_EQUAL, (x1, x2))
+
+
+def outer(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The products of all elements of a with all of b, both arrays flattened: a matrix.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2,)))
+        >>> b = tape.leaf(np.ones((3,)))
+        >>> bh.outer(a, b).shape
+        (2, 3)
+    """
+    return record(_OUTER, (a, b))
+
+
+def permute_dims(x: Operand, /, axes: Sequence[int] | None = None) -> TrackedTensor:
+    """`x` with its axes in another order; reversed when none is named.
+
+    Args:
+        x: Tensor, array or number.
+        axes: For each axis of the result, which axis of `x` it is.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.permute_dims(x, (1, 2, 0)).shape
+        (3, 4, 2)
+    """
+    return record(_PERMUTE_DIMS, (x,), axes)
 
 
 def positive(x: Operand, /) -> TrackedTensor:
@@ -2091,6 +2391,26 @@ def rad2deg(x: Operand, /) -> TrackedTensor:
     return record(_RAD2DEG, (x,))
 
 
+def ravel(x: Operand, /) -> TrackedTensor:
+    """X's elements in C order, along one axis.
+
+    Args:
+        x: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.ravel(x).shape
+        (6,)
+    """
+    return record(_RAVEL, (x,))
+
+
 def real(x: Operand, /) -> TrackedTensor:
     """The real part of each element; x itself when x is real.
 
@@ -2173,6 +2493,28 @@ def remainder(x1: Operand, x2: Operand, /) -> TrackedTensor:
     return record(_REMAINDER, (x1, x2))
 
 
+def repeat(x: Operand, /, repeats: int | Sequence[int], axis: int | None = None) -> TrackedTensor:
+    """`x` with each element repeated.
+
+    Args:
+        x: Tensor, array or number.
+        repeats: How often: one number for all, or one for each element along the axis.
+        axis: The axis; `x` is flat when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.repeat(x, 2).shape
+        (12,)
+    """
+    return record(_REPEAT, (x,), repeats, axis)
+
+
 def reshape(x: Operand, /, shape: int | Sequence[int]) -> TrackedTensor:
     """`x` with another shape and the same elements in C order.
 
@@ -2192,6 +2534,30 @@ def reshape(x: Operand, /, shape: int | Sequence[int]) -> TrackedTensor:
         (3, 2)
     """
     return record(_RESHAPE, (x,), shape)
+
+
+def roll(
+    x: Operand, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> TrackedTensor:
+    """`x` with its elements shifted along axes; those that leave at the end come in at the beginning.
+
+    Args:
+        x: Tensor, array or number.
+        shift: By how many places, for each axis.
+        axis: Axis or axes; as if `x` were flat when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.roll(x, 2).shape
+        (2, 3)
+    """
+    return record(_ROLL, (x,), shift, axis)
 
 
 def round(x: Operand, /, decimals: int = 0) -> TrackedTensor:
@@ -2402,6 +2768,32 @@ def softplus(x: Operand, /) -> TrackedTensor:
     return record(_SOFTPLUS, (x,))
 
 
+def split(
+    x: Operand, /, indices_or_sections: int | Sequence[int], axis: int = 0
+) -> tuple[TrackedTensor, ...]:
+    """`x` taken apart along an axis, as a tuple.
+
+    Points to split at must not decrease; where NumPy lets them, its parts overlap.
+
+    Args:
+        x: Tensor, array or number.
+        indices_or_sections: The number of equal parts, or the points to split at.
+        axis: The axis.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((4, 2)))
+        >>> [each.shape for each in bh.split(x, 2)]
+        [(2, 2), (2, 2)]
+    """
+    return record_several(_SPLIT, (x,), indices_or_sections, axis)
+
+
 def sqrt(x: Operand, /) -> TrackedTensor:
     """The square root of each element; NaN for a negative real.
 
@@ -2440,6 +2832,27 @@ def square(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_SQUARE, (x,))
+
+
+def squeeze(x: Operand, /, axis: int | Sequence[int] | None = None) -> TrackedTensor:
+    """`x` without axes of size 1: those named, or all.
+
+    Args:
+        x: Tensor, array or number.
+        axis: The axes to drop, each of size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((1, 3, 1)))
+        >>> bh.squeeze(x, -1).shape
+        (1, 3)
+    """
+    return record(_SQUEEZE, (x,), axis)
 
 
 def stack(arrays: Sequence[Operand], /, axis: int = 0) -> TrackedTensor:
@@ -2531,6 +2944,28 @@ def sum(
     return record(_SUM, (x,), axis, keepdims)
 
 
+def swapaxes(x: Operand, /, axis1: int, axis2: int) -> TrackedTensor:
+    """`x` with two axes swapped.
+
+    Args:
+        x: Tensor, array or number.
+        axis1: One axis.
+        axis2: The other.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.swapaxes(x, 0, 2).shape
+        (4, 3, 2)
+    """
+    return record(_SWAPAXES, (x,), axis1, axis2)
+
+
 def tan(x: Operand, /) -> TrackedTensor:
     """The tangent of each element.
 
@@ -2571,12 +3006,84 @@ def tanh(x: Operand, /) -> TrackedTensor:
     return record(_TANH, (x,))
 
 
+def tensordot(
+    a: Operand, b: Operand, /, axes: int | Sequence[int | Sequence[int]] = 2
+) -> TrackedTensor:
+    """The sum of products over pairs of axes of a and b.
+
+    The result has the other axes of a, then those of b.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+        axes: How many: the last of a with the first of b, in order. Or two lists: the axes of a,
+            and those of b that they go with.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((2, 3)))
+        >>> b = tape.leaf(np.ones((3, 4)))
+        >>> bh.tensordot(a, b, 1).shape
+        (2, 4)
+    """
+    return record(_TENSORDOT, (a, b), axes)
+
+
+def tile(x: Operand, /, reps: int | Sequence[int]) -> TrackedTensor:
+    """`x` laid side by side a number of times along each axis.
+
+    Args:
+        x: Tensor, array or number.
+        reps: How often, for the last axes; new axes come in front when there are more.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.tile(x, (2, 1)).shape
+        (4, 3)
+    """
+    return record(_TILE, (x,), reps)
+
+
+def trace(x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TrackedTensor:
+    """The sum of a diagonal through two axes of x.
+
+    Args:
+        x: Tensor, array or number.
+        offset: Which diagonal; the main one is 0, those above it are positive.
+        axis1: The axis of the rows.
+        axis2: The axis of the columns.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.trace(x, 1).shape
+        ()
+    """
+    return record(_TRACE, (x,), offset, axis1, axis2)
+
+
 def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
     """The lower triangles of x's last two axes, zeros above.
 
     Args:
         x: Tensor, array or number.
-        k: The last diagonal that is kept; 0 is the main one, 1 above it.
+        k: The outermost diagonal that is kept; the main one is 0, those above it are positive.
 
     Raises:
         InvalidArgument: an operand or attribute that cannot be right.
@@ -2590,6 +3097,27 @@ def tril(x: Operand, /, k: int = 0) -> TrackedTensor:
         (2, 3, 4)
     """
     return record(_TRIL, (x,), k)
+
+
+def triu(x: Operand, /, k: int = 0) -> TrackedTensor:
+    """The upper triangles of x's last two axes, zeros below.
+
+    Args:
+        x: Tensor, array or number.
+        k: The outermost diagonal that is kept; the main one is 0, those above it are positive.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 4)))
+        >>> bh.triu(x, 1).shape
+        (2, 3, 4)
+    """
+    return record(_TRIU, (x,), k)
 
 
 def trunc(x: Operand, /) -> TrackedTensor:
@@ -2633,6 +3161,75 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[TrackedTensor, ...]:
         [(2,), (2,), (2,)]
     """
     return record_several(_UNSTACK, (x,), axis)
+
+
+def vdot(a: Operand, b: Operand, /) -> TrackedTensor:
+    """The sum of conj(a) b over all elements, both arrays flattened.
+
+    Args:
+        a: Tensor, array or number.
+        b: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> a = tape.leaf(np.ones((3,)))
+        >>> b = tape.leaf(np.ones((3,)))
+        >>> bh.vdot(a, b).shape
+        ()
+    """
+    return record(_VDOT, (a, b))
+
+
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> TrackedTensor:
+    """The sum of conj(x1) x2 along an axis, other axes broadcasting.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+        axis: The axis that the vectors lie along.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((3, 2)))
+        >>> x2 = tape.leaf(np.ones((3, 2)))
+        >>> bh.vecdot(x1, x2, axis=0).shape
+        (2,)
+    """
+    return record(_VECDOT, (x1, x2), axis)
+
+
+def vecmat(x1: Operand, x2: Operand, /) -> TrackedTensor:
+    """Conjugated vectors times matrices: x1 over its last axis, x2 over its last two.
+
+    Other axes broadcast.
+
+    Args:
+        x1: Tensor, array or number.
+        x2: Tensor, array or number.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x1 = tape.leaf(np.ones((2,)))
+        >>> x2 = tape.leaf(np.ones((2, 3)))
+        >>> bh.vecmat(x1, x2).shape
+        (3,)
+    """
+    return record(_VECMAT, (x1, x2))
 
 
 def where(condition: Operand, x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -2727,6 +3324,7 @@ gammaln = lgamma
 log_expit = log_sigmoid
 amax = max
 amin = min
+transpose = permute_dims
 power = pow
 degrees = rad2deg
 mod = remainder

@@ -44,6 +44,10 @@ def serve(
     grace: Annotated[
         float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")
     ] = None,
+    plugins: Annotated[
+        bool | None,
+        typer.Option("--plugins/--no-plugins", help="Load ops of other installed packages (yes)."),
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="json or text (json).")] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error (info).")

@@ -18,7 +18,7 @@ from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError, TransportError, make_error
-from backhaul_proto.messages import Answer, Execute, ServerInfo
+from backhaul_proto.messages import Answer, Execute, Inferred, ServerInfo
 
 if TYPE_CHECKING:
     from backhaul.recorder import Recorder
@@ -123,7 +123,7 @@ class Connection:
         self._tls = tls
         self.timeout = timeout
         self.known_blocks = KnownBlocks()
-        self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], tuple[Aval, ...]] = {}
+        self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], Inferred] = {}
         self._transport: Transport | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -211,8 +211,8 @@ class Connection:
         limits = None if self._transport is None else self._transport.limits
         return BLOCK_BYTES if limits is None else min(BLOCK_BYTES, limits.max_message_bytes // 2)
 
-    def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> tuple[Aval, ...]:
-        """Result avals of an op that the client does not know: asked once for these arguments."""
+    def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
+        """The results of an op that the client does not know: asked once for these arguments."""
         key = (op, avals, attributes)
         found = self._inferred.get(key)
         if found is None:

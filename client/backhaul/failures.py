@@ -8,7 +8,14 @@ from dataclasses import replace
 from backhaul.recorder import Recorder
 from backhaul.sources import Sources
 from backhaul_proto.errors import AutodiffError, BackhaulError, MissingNode, from_wire
-from backhaul_proto.messages import Failure, NodeOrArray, PullbackQuestion, Question
+from backhaul_proto.messages import (
+    Failure,
+    NodeOrArray,
+    PullbackQuestion,
+    PushforwardQuestion,
+    Question,
+    asked_node,
+)
 
 
 class Failures:
@@ -62,7 +69,7 @@ class Failures:
         """Raise the error of the first node that is asked for and failed."""
         if not self._of:
             return
-        asked = [*values] if question is None else [*values, question.loss]
+        asked = [*values] if question is None else [*values, asked_node(question)]
         if question is not None and self._absent:
             asked += [each for each in _beside(question) if each in self._absent]
         for node in asked:
@@ -98,8 +105,10 @@ class Failures:
 
 
 def _beside(question: Question) -> Iterator[int]:
-    """The nodes that are named beside the loss."""
-    given: list[NodeOrArray] = list(question.wrt or ())
+    """The nodes that are named beside the loss or output."""
+    given: list[NodeOrArray] = []
+    if not isinstance(question, PushforwardQuestion):
+        given += question.wrt or ()
     if isinstance(question, PullbackQuestion):
         given += question.cotangents
     else:

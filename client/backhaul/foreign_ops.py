@@ -35,9 +35,14 @@ def record_foreign(op: str, operands: Sequence[Any], attributes: Mapping[str, An
     ]
     types = tuple(each._node_type for each in tensors)
     bound = tuple((name, _attribute(op, name, value)) for name, value in sorted(attributes.items()))
-    results = tape._core.connection.infer(op, tuple(each.aval for each in types), bound)
+    inferred = tape._core.connection.infer(op, tuple(each.aval for each in types), bound)
     found = inferred_signature(
-        op, bound, types, results, several=len(results) != 1, differentiable=True
+        op,
+        bound,
+        types,
+        inferred.results,
+        inferred.several,
+        differentiable=inferred.differentiable,
     )
     return append(found, tensors)
 

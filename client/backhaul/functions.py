@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from backhaul.foreign_ops import record_foreign
 from backhaul.handle import Handle
 from backhaul.recording import record_bound, record_einsum
@@ -133,6 +135,35 @@ def apply(name: str, /, *operands: Any, **attributes: Any) -> Any:
     if entry is None or entry.private:
         return record_foreign(name, operands, attributes)
     return record_bound(entry, operands, bind(entry, attributes))
+
+
+def fetch(*tensors: TrackedTensor) -> list[np.ndarray[Any, Any]]:
+    """The values of tensors, as `TrackedTensor.numpy` gives each, in one round trip.
+
+    Args:
+        tensors: of any shapes; those of several tapes take a trip for each tape.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE for what is no tensor.
+        MissingNode: one was released.
+        AutodiffError: the step of one failed on its data.
+
+    Example:
+        >>> import backhaul as bh
+        >>> x = bh.Tape().leaf([1.0, 2.0])
+        >>> bh.fetch(x, x + x)
+        [array([1., 2.]), array([2., 4.])]
+    """
+    by_tape: dict[int, list[TrackedTensor]] = {}
+    for position, each in enumerate(tensors):
+        if not isinstance(each, Handle):
+            raise make_error(
+                "INVALID_VALUE",
+                f"fetch() was given {each!r:.100} as argument {position}; it takes tensors.",
+            )
+        by_tape.setdefault(id(each._tape), []).append(each)
+    values = {key: iter(each[0]._tape._fetch(*each)) for key, each in by_tape.items()}
+    return [next(values[id(each._tape)]) for each in tensors]
 
 
 def ops() -> tuple[str, ...]:

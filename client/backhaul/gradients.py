@@ -119,6 +119,19 @@ class Gradients(Mapping[int, Array]):
 
 
 @dataclass(frozen=True, slots=True)
+class PushforwardResult:
+    """What a pushforward returns.
+
+    Attributes:
+        value: the output's value.
+        tangent: J·v, of the output's shape and dtype.
+    """
+
+    value: Array
+    tangent: Array
+
+
+@dataclass(frozen=True, slots=True)
 class HvpResult:
     """What an hvp returns.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from backhaul import _ops
-from backhaul.recording import Operand, record, record_einsum
+from backhaul.recording import Operand, record
 from backhaul_proto.catalog.avals import FLOAT64
 from backhaul_proto.catalog.ops import get
 from backhaul_proto.catalog.shapes import canonical_axis, reduced_shape
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["matrix_norm", "norm"]
 
+_SVDVALS: Final = get("linalg.svdvals")
 _VECTOR_NORM: Final = get("linalg.vector_norm")
 
 Order = float | str | None
@@ -118,7 +119,7 @@ def _of_matrix(x: Operand, ord: Any, rows: int, columns: int, keepdims: bool) ->
         return pick(sums, (rows, columns), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
         shape = np.shape(x)
-        values = record(get("linalg.svdvals"), (_at_the_end(x, rows, columns),))
+        values = record(_SVDVALS, (_ops.moveaxis(x, (rows, columns), (-2, -1)),))
         found = (_ops.sum if ord == "nuc" else _ops.max if ord > 0 else _ops.min)(values, -1)
         kept = reduced_shape(shape, (rows, columns), True)
         return _ops.reshape(found, kept) if keepdims else found
@@ -129,16 +130,6 @@ def _inexact(x: Any) -> Operand:
     """Integers as float64, as a norm is a real number."""
     dtype = np.asarray(x).dtype if not hasattr(x, "dtype") else x.dtype
     return x if dtype.kind in "fc" else _ops.astype(x, FLOAT64)
-
-
-def _at_the_end(x: Operand, rows: int, columns: int) -> Operand:
-    """The two axes last. Which comes first does not matter to the singular values."""
-    axes = list(range(np.ndim(x)))
-    order = [i for i in axes if i not in (rows, columns)] + sorted((rows, columns))
-    if order == axes:
-        return x
-    letters = [chr(0x100 + i) for i in axes]
-    return record_einsum(f"{''.join(letters)}->{''.join(letters[i] for i in order)}", (x,))
 
 
 def _no_such_order(ord: object, of: str) -> BackhaulError:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from backhaul import _ops, along_axes, functions, linalg, selection, statistics
+from backhaul import (
+    _ops,
+    along_axes,
+    functions,
+    indexing,
+    linalg,
+    selection,
+    shaping,
+    statistics,
+)
 from backhaul_proto.catalog.ops import get
 from backhaul_proto.errors import InvalidArgument
 
@@ -24,9 +33,14 @@ _DEFAULTS: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 """Keywords that NumPy's functions take and ops do not, with the values that change nothing."""
 
+_OTHERWISE: Final[Mapping[str, str]] = {
+    "linalg.lstsq": "gives residuals, rank and singular values too; bh.linalg.lstsq gives x",
+}
+"""NumPy's functions whose results are more than those of the op of that name."""
+
 _PLAIN: Final = (bool, str, type(None))
 
-_MODULES: Final = (_ops, along_axes, selection, statistics)
+_MODULES: Final = (_ops, along_axes, indexing, selection, shaping, statistics)
 """Where functions are that stand in NumPy's main namespace."""
 
 _KNOWN_HERE: Final = frozenset({"ndim", "shape", "size"})
@@ -60,6 +74,8 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
     _refuse_keywords(name, keywords, ("out", "where", "dtype"))
     if path in _KNOWN_HERE and len(arguments) == 1 and not keywords:
         return getattr(arguments[0], path)
+    if path in _OTHERWISE:
+        raise TypeError(f"{name} {_OTHERWISE[path]}")
     if path == "einsum":
         keywords = {key: value for key, value in keywords.items() if key != "optimize"}
     return _find(name, path)(*arguments, **keywords)
@@ -69,7 +85,7 @@ def _find(name: str, path: str) -> Callable[..., Any]:
     if path == "einsum":
         return functions.einsum
     head, _, tail = path.rpartition(".")
-    for module in (linalg, _ops) if head == "linalg" else _MODULES:
+    for module in (linalg, *_MODULES) if head == "linalg" else _MODULES:
         if tail in module.__all__:
             found: Callable[..., Any] = getattr(module, tail)
             return found

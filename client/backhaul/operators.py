@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from backhaul import numpy_protocol
 from backhaul.handle import Handle
-from backhaul.recording import record, record_einsum, record_several
+from backhaul.recording import record, record_several
 from backhaul.selection import clip
+from backhaul.shape_methods import ShapeMethods
 from backhaul_proto.catalog.ops import get
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _EQUAL: Final = get("equal")
 _FLOOR_DIVIDE: Final = get("floor_divide")
 _GREATER: Final = get("greater")
 _GREATER_EQUAL: Final = get("greater_equal")
+_DOT: Final = get("dot")
 _IMAG: Final = get("imag")
 _INVERT: Final = get("bitwise_invert")
 _LESS: Final = get("less")
@@ -40,7 +42,6 @@ _POSITIVE: Final = get("positive")
 _POW: Final = get("pow")
 _REAL: Final = get("real")
 _REMAINDER: Final = get("remainder")
-_RESHAPE: Final = get("reshape")
 _ROUND: Final = get("round")
 _SUBTRACT: Final = get("subtract")
 _SUM: Final = get("sum")
@@ -51,7 +52,7 @@ _AS_POWERS: Final = {2: get("square"), -1: get("reciprocal"), 0.5: get("sqrt")}
 _VALUES: Final = (Handle, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
-class Operators(Handle):
+class Operators(ShapeMethods):
     """What a tensor does as an array does it, on the tape."""
 
     __slots__ = ()
@@ -173,11 +174,6 @@ class Operators(Handle):
         """The sum over axes, of all elements when none is named; see `backhaul.sum`."""
         return record(_SUM, (self,), axis, keepdims)
 
-    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> TrackedTensor:
-        """The same elements in another shape, given as numbers or as one sequence; see `backhaul.reshape`."""
-        wanted = shape[0] if len(shape) == 1 else shape
-        return record(_RESHAPE, (self,), wanted)
-
     def astype(self, dtype: DTypeLike) -> TrackedTensor:
         """It in another dtype; see `backhaul.astype`."""
         return record(_ASTYPE, (self,), dtype)
@@ -189,6 +185,10 @@ class Operators(Handle):
     def round(self, decimals: int = 0) -> TrackedTensor:
         """It with so many decimals; see `backhaul.round`."""
         return record(_ROUND, (self,), decimals)
+
+    def dot(self, other: Any) -> TrackedTensor:
+        """NumPy's dot of it with another; see `backhaul.dot`."""
+        return record(_DOT, (self, other))
 
     def conj(self) -> TrackedTensor:
         """Its complex conjugate."""
@@ -203,12 +203,6 @@ class Operators(Handle):
     def imag(self) -> TrackedTensor:
         """Its imaginary part; zeros when it is real."""
         return record(_IMAG, (self,))
-
-    def _reversed_axes(self) -> TrackedTensor:
-        axes = "".join(map(chr, range(0x100, 0x100 + self._node_type.aval.ndim)))
-        return record_einsum(f"{axes}->{axes[::-1]}", (self,))
-
-    T = property(_reversed_axes, doc="It with its axes in reverse order.")
 
     def __len__(self) -> int:
         shape = self._node_type.aval.shape

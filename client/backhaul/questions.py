@@ -18,7 +18,14 @@ from backhaul.unusable import released
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.promotion import as_array
 from backhaul_proto.errors import BackhaulError, make_error
-from backhaul_proto.messages import Direction, HvpQuestion, NodeOrArray, PullbackQuestion
+from backhaul_proto.messages import (
+    Direction,
+    HvpQuestion,
+    NodeOrArray,
+    PullbackQuestion,
+    PushforwardQuestion,
+    Question,
+)
 
 if TYPE_CHECKING:
     from backhaul.tape import Tape
@@ -29,7 +36,7 @@ Array = np.ndarray[Any, Any]
 class Asked(NamedTuple):
     """A question, and whether it was given as a list: then its answer is one too."""
 
-    question: PullbackQuestion | HvpQuestion
+    question: Question
     many: bool
 
     @property
@@ -68,20 +75,36 @@ def hvp_question(tape: Tape, loss: Any, tangents: Any, wrt: Any) -> Asked:
     """
     node, kind = _loss(tape, loss)
     _check_scalar(kind.aval)
+    directions, many = _directions(tape, tangents, "H·v")
+    return Asked(HvpQuestion(node, directions, _wrt(tape, wrt)), many)
+
+
+def pushforward_question(tape: Tape, output: Any, tangents: Any) -> Asked:
+    """The question of `Tape.pushforward`.
+
+    Raises:
+        MissingNode, TangentShapeMismatch, InvalidArgument (HVP_WITHOUT_TANGENT, TANGENT_DTYPE_MISMATCH, ...).
+    """
+    node, _ = _loss(tape, output, "output")
+    directions, many = _directions(tape, tangents, "J·v")
+    return Asked(PushforwardQuestion(node, directions), many)
+
+
+def _directions(tape: Tape, tangents: Any, wanted: str) -> tuple[list[Direction], bool]:
+    """The directions, none for the leaves' own tangents; whether they were given as a list."""
     if tangents is None:
         if not tape._recorder.has_tangent:
             raise _no_direction(
-                "No leaf of this tape has a tangent, so there is no direction v for H·v"
+                f"No leaf of this tape has a tangent, so there is no direction v for {wanted}"
             )
-        return Asked(HvpQuestion(node, (), _wrt(tape, wrt)), False)
+        return [], False
     many = not isinstance(tangents, Mapping)
     if isinstance(tangents, Handle) or not isinstance(tangents, Iterable):
         raise _no_mapping(tangents)
     given = list(tangents) if many else [tangents]
     if not given:
         raise _no_direction("The list of directions is empty")
-    directions = [_direction(tape, each) for each in given]
-    return Asked(HvpQuestion(node, directions, _wrt(tape, wrt)), many)
+    return [_direction(tape, each) for each in given], many
 
 
 def find_node(tape: Tape, given: Any, what: str) -> tuple[int, NodeType]:
@@ -125,12 +148,12 @@ def find_node(tape: Tape, given: Any, what: str) -> tuple[int, NodeType]:
     return node, found
 
 
-def _loss(tape: Tape, loss: Any) -> tuple[int, NodeType]:
-    node, kind = find_node(tape, loss, "The loss")
+def _loss(tape: Tape, loss: Any, name: str = "loss") -> tuple[int, NodeType]:
+    node, kind = find_node(tape, loss, f"The {name}")
     if not kind.requires_grad:
         raise make_error(
             "MISSING_NODE",
-            f"The loss, {kind.aval} on {tape}, requires no gradient: it is a constant, or was computed "
+            f"The {name}, {kind.aval} on {tape}, requires no gradient: it is a constant, or was computed "
             "from constants, detached or integer tensors only. Make what it depends on with leaf().",
             node=node,
         )

@@ -62,9 +62,11 @@ def record_bound(entry: Op, operands: Sequence[Any], attributes: Attributes) -> 
     Returns:
         The result, or a tuple of them for an op with several.
     """
-    if not all(isinstance(each, Handle) for each in operands):
+    try:
+        types = tuple([each._node_type for each in operands])
+    except AttributeError:  # not all are tensors
         operands = on_tape(entry, operands, attributes)
-    types = tuple([each._node_type for each in operands])
+        types = tuple([each._node_type for each in operands])
     return append(signature(entry, attributes, types), operands)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +12,8 @@ class AttributeInfo:
 
     Attributes:
         name: its name.
-        type: bool, int, float, string, dtype, ints, axes (an int or ints) or int_lists.
+        type: bool, int, float, string, dtype, ints, axes (an int or ints), int_lists, paired_axes
+            (an int, or ints and lists of them) or index.
         required: whether it must be given.
         default: the default in words, where it is not required.
         doc: what it means.
@@ -25,6 +27,21 @@ class AttributeInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class OpSupport:
+    """Which derivatives of an op exist for operands of a dtype. Its value does, in any case.
+
+    Attributes:
+        vjp: a pullback goes through it.
+        jvp: a pushforward does.
+        hvp: an hvp does.
+    """
+
+    vjp: bool
+    jvp: bool
+    hvp: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OpInfo:
     """An op of the server's catalog.
 
@@ -35,6 +52,7 @@ class OpInfo:
         doc: words; the first line says what it computes.
         has_vjp: whether pullback goes through it.
         has_jvp: whether hvp goes through it.
+        support: what exists for each dtype that operands may have, by its name.
     """
 
     name: str
@@ -43,3 +61,4 @@ class OpInfo:
     doc: str
     has_vjp: bool
     has_jvp: bool
+    support: Mapping[str, OpSupport] = field(default_factory=dict)

@@ -12,8 +12,15 @@ from numpy.typing import ArrayLike
 from backhaul.connection import Connection, default_connection
 from backhaul.constants import Content, content_of, frozen
 from backhaul.core import Core
-from backhaul.gradients import Gradients, HvpResult
-from backhaul.questions import Asked, find_node, hvp_question, pullback_question, tangent_array
+from backhaul.gradients import Gradients, HvpResult, PushforwardResult
+from backhaul.questions import (
+    Asked,
+    find_node,
+    hvp_question,
+    pullback_question,
+    pushforward_question,
+    tangent_array,
+)
 from backhaul.recording import holds_tensor
 from backhaul.signatures import NodeType, node_type
 from backhaul.tensor import SMALL, TrackedTensor
@@ -236,6 +243,45 @@ class Tape:
         ]
         return found if asked.many else found[0]
 
+    @overload
+    def pushforward(
+        self, output: Node, *, tangents: Direction | None = None
+    ) -> PushforwardResult: ...
+    @overload
+    def pushforward(
+        self, output: Node, *, tangents: Sequence[Direction]
+    ) -> list[PushforwardResult]: ...
+    def pushforward(
+        self, output: Node, *, tangents: Any = None
+    ) -> PushforwardResult | list[PushforwardResult]:
+        """The tangent of an output along a direction v, J·v: forward only. Changes nothing.
+
+        Args:
+            output: a tensor of any shape and dtype that was computed from leaves.
+            tangents: as for `hvp`: the direction, or a list of directions, answered by a list in one
+                round trip.
+
+        Returns:
+            The output's value, and its tangent: zeros where it depends on no leaf of the direction.
+
+        Raises:
+            MissingNode: the output is of another tape, released, or requires no gradient.
+            HvpNotSupported: an op on the way has no forward-mode rule.
+            TangentShapeMismatch, InvalidArgument: as `hvp`.
+
+        Example:
+            >>> import backhaul as bh
+            >>> tape = bh.Tape()
+            >>> x = tape.leaf([1.0, 2.0])
+            >>> tape.pushforward(x * x, tangents={x: [1.0, 0.5]}).tangent
+            array([2., 2.])
+        """
+        self._core.take_dropped()
+        asked = pushforward_question(self, output, tangents)
+        answer = self._ask(output, asked)
+        found = [PushforwardResult(_value(answer), each) for each in answer.tangents]
+        return found if asked.many else found[0]
+
     # Its end
 
     def release(self, *tensors: TrackedTensor) -> None:
@@ -312,16 +358,25 @@ class Tape:
             tensor._value = array if is_own else frozen(array)
         return tensor
 
-    def _fetch(self, tensor: TrackedTensor) -> Array:
-        """A tensor's value, as an array of the caller's own."""
+    def _fetch(self, *tensors: TrackedTensor) -> list[Array]:
+        """The values of tensors, each an array of the caller's own: one round trip for all not known here."""
         self._core.check_usable()
-        node, _ = find_node(self, tensor, "The tensor")
-        if tensor._value is None:
-            value = self._core.ask((node,)).values[0]
-            if value.nbytes > SMALL:
-                return value
-            tensor._value = value
-        return tensor._value.copy()  # type: ignore[no-any-return]  # an array
+        nodes = [find_node(self, each, "The tensor")[0] for each in tensors]
+        pairs = list(zip(nodes, tensors, strict=True))
+        unknown = tuple(dict.fromkeys(node for node, each in pairs if each._value is None))
+        values: dict[int, Array] = {}
+        if unknown:
+            values = dict(zip(unknown, self._core.ask(unknown).values, strict=True))
+        handed: set[int] = set()
+        found = []
+        for node, tensor in pairs:
+            value = values[node] if tensor._value is None else tensor._value
+            if value.nbytes <= SMALL:
+                tensor._value = value
+            is_own = value.nbytes > SMALL and node not in handed
+            handed.add(node)
+            found.append(value if is_own else value.copy())
+        return found
 
     def _leaf(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> TrackedTensor:
         tensor = TrackedTensor(self, self._core.source(call, arrays, type_), type_)

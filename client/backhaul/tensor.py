@@ -104,7 +104,7 @@ class TrackedTensor(Operators, Reductions):
             >>> bh.Tape().leaf([1.0, 2.0]).numpy()
             array([1., 2.])
         """
-        return self._tape._fetch(self)
+        return self._tape._fetch(self)[0]
 
     def item(self) -> Any:
         """The only element, as a Python number.
@@ -131,6 +131,14 @@ class TrackedTensor(Operators, Reductions):
         return int(self.item())
 
     def __bool__(self) -> bool:
+        if self.size != 1:
+            raise make_error(
+                "INVALID_VALUE",
+                f"A tensor of shape {self.shape} has {self.size} elements and is no single number, true or "
+                "false. Reduce it, or take numpy(). If a list was searched for a tensor: == compares "
+                "elements; ask any(each is tensor for each in list).",
+                actual=self.shape,
+            )
         return bool(self.item())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:

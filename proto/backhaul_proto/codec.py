@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from backhaul_proto import tensors
 from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.index import ARRAY, Index, Item, Slice
 from backhaul_proto.catalog.ops import Attributes, AttributeValue
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import (
@@ -31,6 +32,7 @@ from backhaul_proto.messages import (
     Limits,
     NodeOrArray,
     PullbackQuestion,
+    PushforwardQuestion,
     Question,
 )
 from backhaul_proto.v1 import graph_pb2, service_pb2, tensor_pb2
@@ -104,6 +106,9 @@ def attribute_message(name: str, value: AttributeValue) -> graph_pb2.Attribute:
             message.string_value = value
         case np.dtype():
             message.dtype_value = tensors.number_of(value)
+        case Index():
+            message.index_value.items.extend(map(_item_message, value.items))
+            message.index_value.SetInParent()
         case tuple() if value and isinstance(value[0], tuple):
             message.int_lists_value.lists.extend(graph_pb2.IntList(values=each) for each in value)
         case tuple():
@@ -126,6 +131,8 @@ def _attribute_value(message: graph_pb2.Attribute) -> AttributeValue:
             return tuple(message.ints_value.values)
         case "int_lists_value":
             return tuple(tuple(each.values) for each in message.int_lists_value.lists)
+        case "index_value":
+            return Index(tuple(map(_read_item, message.index_value.items)))
         case None:
             raise make_error(
                 "INVALID_ATTRIBUTE",
@@ -135,6 +142,39 @@ def _attribute_value(message: graph_pb2.Attribute) -> AttributeValue:
         case _:
             value: AttributeValue = getattr(message, kind)
             return value
+
+
+_MARKS: Final[Mapping[Item, graph_pb2.IndexMark]] = {
+    None: graph_pb2.INDEX_MARK_NEW_AXIS,
+    Ellipsis: graph_pb2.INDEX_MARK_ELLIPSIS,
+    ARRAY: graph_pb2.INDEX_MARK_ARRAY,
+}
+_ITEMS: Final[Mapping[graph_pb2.IndexMark, Item]] = {mark: item for item, mark in _MARKS.items()}
+
+
+def _item_message(item: Item) -> graph_pb2.IndexItem:
+    if isinstance(item, int):
+        return graph_pb2.IndexItem(at=item)
+    if isinstance(item, Slice):
+        parts = graph_pb2.IndexSlice(start=item.start, stop=item.stop, step=item.step)
+        return graph_pb2.IndexItem(slice=parts)
+    return graph_pb2.IndexItem(mark=_MARKS[item])
+
+
+def _read_item(message: graph_pb2.IndexItem) -> Item:
+    match message.WhichOneof("item"):
+        case "at":
+            return message.at
+        case "slice":
+            parts = message.slice
+            return Slice(
+                parts.start if parts.HasField("start") else None,
+                parts.stop if parts.HasField("stop") else None,
+                parts.step if parts.HasField("step") else None,
+            )
+        case "mark" if message.mark in _ITEMS:
+            return _ITEMS[message.mark]
+    raise make_error("INVALID_ATTRIBUTE", "An entry of an index is none that this version knows.")
 
 
 def unique_attributes(pairs: Attributes, op: str) -> Mapping[str, AttributeValue]:
@@ -172,12 +212,11 @@ def write_execute(request: Execute) -> Parts:
             _write_wrt(message.pullback, question.wrt)
         case HvpQuestion() as question:
             message.hvp.loss = question.loss
-            for direction in question.directions:
-                added = message.hvp.directions.add()
-                for leaf, tangent in direction:
-                    entry = added.tangents.add(leaf=leaf)
-                    _write_operand(entry.tangent, tangent, arrays)
+            _write_directions(message.hvp, question.directions, arrays)
             _write_wrt(message.hvp, question.wrt)
+        case PushforwardQuestion() as question:
+            message.pushforward.output = question.output
+            _write_directions(message.pushforward, question.directions, arrays)
     return message.SerializeToString(), arrays
 
 
@@ -197,6 +236,8 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
             question = read_pullback(message.pullback, arrays)
         case "hvp":
             question = read_hvp(message.hvp, arrays)
+        case "pushforward":
+            question = read_pushforward(message.pushforward, arrays)
     return Execute(
         session=message.session.id,
         epoch=message.session.epoch,
@@ -225,11 +266,29 @@ def read_hvp(
     message: service_pb2.HvpQuestion | service_pb2.HvpRequest, arrays: Sequence[Array]
 ) -> HvpQuestion:
     """The question of an Execute, or of a plain Hvp."""
-    directions: list[Direction] = [
+    return HvpQuestion(message.loss, _read_directions(message, arrays), _read_wrt(message))
+
+
+def read_pushforward(
+    message: service_pb2.PushforwardQuestion | service_pb2.PushforwardRequest,
+    arrays: Sequence[Array],
+) -> PushforwardQuestion:
+    """The question of an Execute, or of a plain Pushforward."""
+    return PushforwardQuestion(message.output, _read_directions(message, arrays))
+
+
+def _write_directions(message: Any, directions: Sequence[Direction], arrays: list[Array]) -> None:
+    for direction in directions:
+        added = message.directions.add()
+        for leaf, tangent in direction:
+            _write_operand(added.tangents.add(leaf=leaf).tangent, tangent, arrays)
+
+
+def _read_directions(message: Any, arrays: Sequence[Array]) -> list[Direction]:
+    return [
         [(each.leaf, _read_operand(each.tangent, arrays, "tangent")) for each in direction.tangents]
         for direction in message.directions
     ]
-    return HvpQuestion(message.loss, directions, _read_wrt(message))
 
 
 def _write_operand(message: graph_pb2.Operand, operand: NodeOrArray, arrays: list[Array]) -> None:
@@ -283,6 +342,7 @@ def write_answer(answer: Answer) -> Parts:
         base_id=answer.base_id,
         failures=map(_failure_message, answer.failures),
         values=[place(value) for value in answer.values],
+        tangents=[place(tangent) for tangent in answer.tangents],
     )
     if answer.question_failure is not None:
         message.question_failure.CopyFrom(_failure_message(answer.question_failure))
@@ -311,7 +371,7 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
             else None
         ),
         values=[arrays[i] for i in message.values],
-        loss_value=arrays[message.loss_value] if message.sets else None,
+        loss_value=arrays[message.loss_value] if message.sets or message.tangents else None,
         sets=[
             GradientSet(
                 list(each.nodes),
@@ -321,6 +381,7 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
             for each in message.sets
         ],
         limits=read_limits(message.limits) if message.HasField("limits") else None,
+        tangents=[arrays[i] for i in message.tangents],
     )
 
 

@@ -43,6 +43,10 @@ class InvalidArgument(AutodiffError, ValueError):
     """An operand, attribute or name that cannot be right."""
 
 
+class IndexOutOfRange(InvalidArgument, IndexError):
+    """An index that lies outside its array, or has more entries than the array has axes."""
+
+
 class TangentShapeMismatch(AutodiffError):
     """A tangent has another shape than its leaf: tangents never broadcast."""
 
@@ -159,6 +163,7 @@ REASONS: Mapping[str, Kind] = {
     "COTANGENT_MISMATCH": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "SHAPE_MISMATCH": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "INVALID_ATTRIBUTE": Kind(InvalidArgument, "INVALID_ARGUMENT"),
+    "INDEX_OUT_OF_RANGE": Kind(IndexOutOfRange, "INVALID_ARGUMENT"),
     "OPERAND_COUNT": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "EINSUM_SYNTAX": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "EINSUM_OPERAND_COUNT": Kind(InvalidArgument, "INVALID_ARGUMENT"),
@@ -170,6 +175,7 @@ REASONS: Mapping[str, Kind] = {
     "INVALID_TARGET": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "INVALID_VALUE": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "MALFORMED_REQUEST": Kind(InvalidArgument, "INVALID_ARGUMENT"),
+    "PLUGIN_FAILED": Kind(InvalidArgument, "FAILED_PRECONDITION"),
     "UNKNOWN_OP": Kind(InvalidArgument, "UNIMPLEMENTED"),
     "NODE_ID_TAKEN": Kind(InvalidArgument, "ALREADY_EXISTS"),
     "SEQUENCE_REUSED": Kind(InvalidArgument, "ALREADY_EXISTS"),
@@ -183,6 +189,8 @@ REASONS: Mapping[str, Kind] = {
     "HVP_NOT_SUPPORTED": Kind(HvpNotSupported, "UNIMPLEMENTED"),
     "SINGULAR_MATRIX": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
     "NOT_POSITIVE_DEFINITE": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
+    "NOT_CONVERGED": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
+    "GAUGE_DEPENDENT": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
     "DEGENERATE_SPECTRUM": Kind(LinearAlgebraError, "INVALID_ARGUMENT"),
     "SESSION_EXPIRED": Kind(SessionExpired, "FAILED_PRECONDITION"),
     "SESSION_CLOSED": Kind(SessionClosed, "FAILED_PRECONDITION"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 
 Array = np.ndarray[Any, Any]
@@ -81,7 +82,20 @@ class HvpQuestion:
     wrt: Sequence[int] | None = None
 
 
-Question = PullbackQuestion | HvpQuestion
+@dataclass(frozen=True, slots=True)
+class PushforwardQuestion:
+    """Tangents of ``output``: one a direction, or one along the leaves' own tangents."""
+
+    output: int
+    directions: Sequence[Direction] = ()
+
+
+Question = PullbackQuestion | HvpQuestion | PushforwardQuestion
+
+
+def asked_node(question: Question) -> int:
+    """The node that a question is of."""
+    return question.output if isinstance(question, PushforwardQuestion) else question.loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +152,16 @@ class Answer:
     loss_value: Array | None = None
     sets: Sequence[GradientSet] = ()
     limits: Limits | None = None
+    tangents: Sequence[Array] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What an op gives: avals of its results, whether they are a tuple, whether gradients flow to them."""
+
+    results: tuple[Aval, ...]
+    several: bool
+    differentiable: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
+from backhaul_server.plugins import load_plugins
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.server import Server
 
@@ -36,6 +37,8 @@ def serve(settings: ServerSettings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    if settings.plugins:
+        load_plugins()
     dispatcher = Dispatcher(Engine(), max_message_bytes=settings.max_message_bytes)
     server = Server(dispatcher, settings.addresses, threads=settings.threads)
     server.start()

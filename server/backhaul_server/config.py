@@ -30,6 +30,7 @@ class ServerSettings(BaseSettings):
         ge=0,
         description="Seconds that running calls are given on SIGTERM before they are cancelled.",
     )
+    plugins: bool = Field(True, description="Whether to load ops of other installed packages.")
     log_format: Literal["json", "text"] = Field("json", description="Form of the log on stderr.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="What is logged."

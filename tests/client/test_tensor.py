@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,7 @@ def test_methods(x: bh.TrackedTensor) -> None:
     assert x.sum().numpy() == 21.0
     assert x.sum(axis=0).numpy().tolist() == [5.0, 7.0, 9.0]
     assert x.sum(1, keepdims=True).shape == (2, 1)
+    np.testing.assert_array_equal(x.dot(VALUES.T).numpy(), VALUES @ VALUES.T)
     assert x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.reshape(3, -1).shape == (3, 2)
     assert x.reshape(-1).shape == x.reshape([6]).shape == (6,)
     assert x.astype("c16").dtype == np.dtype("c16")
@@ -106,12 +109,95 @@ def test_a_single_element_is_a_python_number() -> None:
         float(tape.leaf(1j))
 
 
-def test_tensors_compare_and_hash_by_identity(x: bh.TrackedTensor) -> None:
+OPERATORS: list[Callable[[Any, Any], Any]] = [
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+]
+
+
+@pytest.mark.parametrize("apply", OPERATORS)
+def test_operators_that_do_not_commute(
+    x: bh.TrackedTensor, apply: Callable[[Any, Any], Any]
+) -> None:
+    right: Any
+    for right in (
+        2.0,
+        3,
+        np.full(3, 2.0),
+        [[2.0], [3.0]],
+        np.float64(3),
+        x.tape.constant(VALUES - 2.5),
+    ):
+        value = right.numpy() if isinstance(right, bh.TrackedTensor) else np.asarray(right, float)
+        for result, expected in (
+            (apply(x, right), apply(VALUES, value)),
+            (apply(right, x), apply(value, VALUES)),
+        ):
+            assert isinstance(result, bh.TrackedTensor)
+            assert result.dtype == expected.dtype
+            np.testing.assert_array_equal(result.numpy(), expected)
+
+
+def test_operators_of_one_tensor(x: bh.TrackedTensor) -> None:
+    y = x - 3.0
+    np.testing.assert_array_equal(abs(y).numpy(), abs(VALUES - 3))
+    np.testing.assert_array_equal((+y).numpy(), VALUES - 3)
+    np.testing.assert_array_equal((~(y > 0)).numpy(), VALUES <= 3)
+    np.testing.assert_array_equal(y.clip(-1, 1).numpy(), (VALUES - 3).clip(-1, 1))
+    np.testing.assert_array_equal((y / 8).round(1).numpy(), ((VALUES - 3) / 8).round(1))
+
+
+def test_logic_of_bools_and_bits_of_integers() -> None:
+    tape = bh.Tape()
+    for left, right in (([True, True, False], [True, False, False]), ([6, 5, -1], [3, 8, 1])):
+        p, q = np.array(left), np.array(right)
+        t = tape.constant(p)
+        for apply in (operator.and_, operator.or_, operator.xor):
+            for result in (apply(t, q), apply(p, tape.constant(q)), apply(t, tape.constant(q))):
+                assert isinstance(result, bh.TrackedTensor)
+                assert result.dtype == p.dtype
+                np.testing.assert_array_equal(result.numpy(), apply(p, q))
+    with pytest.raises(bh.InvalidArgument) as error:
+        tape.leaf(1.0) & True
+    assert error.value.reason == "DTYPE_NOT_SUPPORTED"
+
+
+def test_a_power_is_recorded_as_what_it_is() -> None:
+    tape = bh.Tape()
+    x = tape.leaf(np.array([-2.0, 4.0], "f4"))
+    for exponent in (2, 2.0, -1, 0, 1, 3, 3.0, True):
+        y = x**exponent
+        assert y.dtype == np.dtype("f4")
+        np.testing.assert_array_equal(y.numpy(), np.array([-2.0, 4.0], "f4") ** int(exponent))
+    assert (x**0.5).numpy()[1] == 2.0
+    assert (tape.constant(np.array([3])) ** 2).dtype == np.dtype("i8")
+    grads = tape.pullback(bh.sum(2.0**x + x**2))
+    np.testing.assert_allclose(grads[x], 2.0 ** np.array([-2, 4]) * np.log(2) + [-4, 8], rtol=1e-6)
+
+
+def test_equality_is_of_elements_and_the_hash_of_the_tensor(x: bh.TrackedTensor) -> None:
     y = x.tape.leaf(VALUES)
-    same: Any = x
-    assert x == same
-    assert x != y
+    assert (x == y).numpy().all()
+    assert not (x != y).numpy().any()
+    assert (x == y).requires_grad is False
     assert len({x, y, x}) == 2
+    assert {x: 1, y: 2}[y] == 2
+    for other in (None, "x", object()):
+        assert not x == other  # noqa: SIM201  # == itself is asked
+        assert x != other
+    assert x in [x, y]  # the first is it
+    with pytest.raises(bh.InvalidArgument, match="each is tensor"):
+        assert y in [x, y]
+    with pytest.raises(bh.InvalidArgument, match="broadcast"):
+        assert x == np.ones(2)
 
 
 def test_it_becomes_an_array_only_when_asked(x: bh.TrackedTensor) -> None:

@@ -96,6 +96,9 @@ def test_the_plain_path_from_leaf_to_hvp(stub: Any, session: Any) -> None:
     answer = stub.Hvp(service_pb2.HvpRequest(session=session, loss=loss.node))
     found = {each.node: tensors.read(each.tensor) for each in answer.sets[0].hvps}
     np.testing.assert_array_equal(found[b.node], np.full((3, 4), 12.0))
+    answer = stub.Pushforward(service_pb2.PushforwardRequest(session=session, output=c.node))
+    np.testing.assert_array_equal(tensors.read(answer.tangents[0]), np.full((2, 4), 3.0))
+    np.testing.assert_array_equal(tensors.read(answer.value), np.full((2, 4), 3.0))
 
 
 def test_apply_infer_and_several_results(stub: Any, session: Any) -> None:
@@ -120,7 +123,7 @@ def test_info_and_catalog(stub: Any, session: Any) -> None:
     assert len(info.ops_digest) == 32
     ops = {each.name: each for each in stub.ListOps(service_pb2.ListOpsRequest()).ops}
     assert ops["einsum"].has_jvp
-    assert "solve_lower" not in ops, "helpers of rules are not listed"
+    assert "solve_factored" not in ops, "helpers of rules are not listed"
     leaf(stub, session, np.ones(1000))
     held = stub.GetSession(service_pb2.GetSessionRequest(session=session))
     assert (held.nodes, held.bytes) == (1, 8000)

@@ -83,9 +83,56 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul": bh.matmul,
     "stop_gradient": bh.stop_gradient,
     "astype": bh.astype,
+    "transpose": bh.transpose,
+    "squeeze": bh.squeeze,
+    "expand_dims": bh.expand_dims,
+    "flip": bh.flip,
+    "roll": bh.roll,
+    "pad": lambda x, widths: bh.pad(x, widths),
     "tril": bh.tril,
+    "triu": bh.triu,
+    "diag": bh.diag,
+    "diagonal": bh.linalg.diagonal,
+    "trace": bh.linalg.trace,
+    "tile": bh.tile,
+    "repeat": lambda x, n, axis: bh.repeat(x, n, axis),
+    "moveaxis": lambda x, src, dst: bh.moveaxis(x, src, dst),
+    "swapaxes": lambda x, a, b: bh.swapaxes(x, a, b),
+    "take": lambda x, indices, axis=0: bh.take(x, indices, axis),
+    "getitem": lambda x, index: x[_index(index)],
+    "concatenate": lambda *arrays, axis=0: bh.concat(arrays, axis),
     "cholesky": bh.linalg.cholesky,
+    "eigh": bh.linalg.eigh,
+    "eigvalsh": bh.linalg.eigvalsh,
+    "qr": bh.linalg.qr,
+    "svd": bh.linalg.svd,
+    "svdvals": bh.linalg.svdvals,
+    "dot": bh.dot,
+    "outer": bh.outer,
+    "kron": bh.kron,
+    "tensordot": bh.tensordot,
+    "inv": bh.linalg.inv,
+    "det": bh.linalg.det,
+    "slogdet": bh.linalg.slogdet,
+    "pinv": bh.linalg.pinv,
 }
+
+
+def solve(a: bh.TrackedTensor, b: bh.TrackedTensor) -> bh.TrackedTensor:
+    """The corpus's: b is a stack of vectors where it has one axis fewer than a."""
+    if 1 < b.ndim < a.ndim:
+        return bh.reshape(bh.linalg.solve(a, bh.reshape(b, (*b.shape, 1))), b.shape)
+    return bh.linalg.solve(a, b)
+
+
+def triangular_solve(
+    a: bh.TrackedTensor, b: bh.TrackedTensor, lower: bool = True, trans: bool = False
+) -> bh.TrackedTensor:
+    """The corpus's: ``trans`` is a bool, and lower triangles are the default."""
+    return bh.linalg.solve_triangular(a, b, int(trans), lower)
+
+
+FUNCTIONS |= {"solve": solve, "triangular_solve": triangular_solve}
 
 UNKNOWN_NODE = 10**9
 
@@ -157,6 +204,14 @@ def einsum_arguments(operands: Sequence[Any], attrs: dict[str, Any]) -> list[Any
     if attrs.get("out_sublist") is not None:
         arguments.append(_labels(attrs["out_sublist"]))
     return arguments
+
+
+def _index(items: Sequence[Any]) -> tuple[Any, ...]:
+    """The index that a list of the corpus means: integers, [start, stop, step], "newaxis" and "..."."""
+    named = {"newaxis": None, "...": Ellipsis}
+    return tuple(
+        slice(*each) if isinstance(each, list) else named.get(each, each) for each in items
+    )
 
 
 def _labels(sublist: Sequence[Any]) -> list[Any]:

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +16,11 @@ import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tests.e2e.server_process import serving
 
 import backhaul as bh
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-class ServerProcess:
-    """``backhaul serve`` in a process of its own; its log is kept."""
-
-    def __init__(self, *options: str) -> None:
-        command = [sys.executable, "-m", "backhaul", "serve", "--port", "0", *options]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on grpc://"), line
-        self.target = line.split()[-1]
-
-    def stop(self) -> tuple[int, list[dict[str, Any]]]:
-        """SIGTERM: the exit status, and the log."""
-        self.process.send_signal(signal.SIGTERM)
-        _, log = self.process.communicate(timeout=30)
-        return self.process.returncode, [json.loads(line) for line in log.splitlines()]
-
-
-@contextmanager
-def serving(*options: str) -> Iterator[ServerProcess]:
-    server = ServerProcess(*options)
-    try:
-        yield server
-    finally:
-        if server.process.poll() is None:
-            server.process.kill()
-        server.process.communicate()
 
 
 def square(connection: bh.Connection) -> float:

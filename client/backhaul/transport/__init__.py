@@ -15,13 +15,14 @@ from typing import Any, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
-from backhaul.server_ops import AttributeInfo, OpInfo
+from backhaul.server_ops import AttributeInfo, OpInfo, OpSupport
 from backhaul.targets import Target
 from backhaul.unusable import connection_closed, forked
 from backhaul_proto import codec
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
-from backhaul_proto.messages import Answer, Execute, Limits, ServerInfo, SessionInfo
+from backhaul_proto.messages import Answer, Execute, Inferred, Limits, ServerInfo, SessionInfo
+from backhaul_proto.tensors import dtype_of
 from backhaul_proto.v1 import service_pb2
 
 Array = np.ndarray[Any, Any]
@@ -146,17 +147,18 @@ class Transport(ABC):
         attributes: Attributes,
         *,
         timeout: float | None,
-    ) -> tuple[Aval, ...]:
-        """Result avals of an op on operands of these avals."""
+    ) -> Inferred:
+        """What an op gives on operands of these avals."""
         request = service_pb2.InferRequest(
             op=op,
             operands=map(codec.type_message, avals),
             attributes=(codec.attribute_message(name, value) for name, value in attributes),
         )
         response = self._plain("Infer", request, service_pb2.InferResponse, timeout)
-        return tuple(
+        results = tuple(
             codec.read_type(each, f"result {i}") for i, each in enumerate(response.results)
         )
+        return Inferred(results, response.several, not response.constant)
 
     def _plain(
         self,
@@ -192,4 +194,8 @@ def _op_info(message: service_pb2.OpInfo) -> OpInfo:
         message.doc,
         message.has_vjp,
         message.has_jvp,
+        {
+            str(dtype_of(each.dtype)): OpSupport(each.vjp, each.jvp, each.hvp)
+            for each in message.support
+        },
     )

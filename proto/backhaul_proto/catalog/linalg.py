@@ -47,14 +47,8 @@ def _matmul(avals: tuple[Aval, ...]) -> Aval:
     return aval((*batch, *rows, *columns), promote(*avals))
 
 
-def _cholesky(avals: tuple[Aval, ...]) -> Aval:
+def _cholesky(avals: tuple[Aval, ...], upper: bool) -> Aval:
     return square(avals[0], "x")
-
-
-def _solve_lower(avals: tuple[Aval, ...], adjoint: bool) -> Aval:
-    a, b = avals
-    batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
-    return aval((*batch, *b.shape[-2:]), promote(a, b))
 
 
 register(
@@ -65,6 +59,7 @@ register(
         "The matrix product of the last two axes, other axes broadcasting.\n\n"
         "A vector is a row on the left and a column on the right.",
         promotes=True,
+        aliases=("linalg.matmul",),
         samples=(
             Sample(((2, 3), (3, 4))),
             Sample(((3,), (3, 2))),
@@ -81,30 +76,21 @@ register(
         ("x",),
         _cholesky,
         "The lower triangular L with x = L L^H, for Hermitian positive definite x.\n\n"
-        "x is taken to be Hermitian (only its lower triangle is read) and its gradient is Hermitian.\n"
+        "x is taken to be Hermitian (only its lower triangle is read, the upper one for ``upper``) and its "
+        "gradient is Hermitian.\n"
         "Derivative: Murray (2016), Differentiation of the Cholesky decomposition, arXiv:1602.07527.\n\n"
         "Raises:\n"
         "    LinearAlgebraError: NOT_POSITIVE_DEFINITE, once the value is asked for.",
+        attributes=(
+            Attribute("upper", "bool", False, doc="Whether to give U with x = U^H U instead."),
+        ),
+        floating=True,
         samples=(
             Sample(((3, 3),), domain="positive_definite"),
             Sample(((2, 3, 3),), domain="positive_definite"),
+            Sample(((3, 3),), {"upper": True}, domain="positive_definite"),
             Sample(((1, 1),), domain="positive_definite"),
             Sample(((0, 0),), domain="positive_definite"),
-        ),
-    )
-)
-register(
-    Op(
-        "solve_lower",
-        ("a", "b"),
-        _solve_lower,
-        "x with a x = b, or a^H x = b, for lower triangular a; what stands above its diagonal is not read.",
-        attributes=(Attribute("adjoint", "bool", False, doc="Whether a^H is meant."),),
-        promotes=True,
-        private=True,
-        samples=(
-            Sample(((3, 3), (3, 2)), domain=("lower_triangular", "any")),
-            Sample(((2, 3, 3), (2, 3, 2)), {"adjoint": True}, domain=("lower_triangular", "any")),
         ),
     )
 )

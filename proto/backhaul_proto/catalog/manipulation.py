@@ -1,4 +1,4 @@
-"""Ops that move, repeat or pick elements without computing on them."""
+"""Ops that give an array another shape without computing on its elements."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 
 from backhaul_proto.catalog.avals import Aval, Shape, aval
 from backhaul_proto.catalog.ops import Attribute, Op, Sample, register
-from backhaul_proto.catalog.promotion import promote
-from backhaul_proto.catalog.shapes import broadcast_shapes, canonical_axis
+from backhaul_proto.catalog.shapes import broadcast_shapes
 from backhaul_proto.errors import make_error
 
 
@@ -71,40 +70,6 @@ def matrix_shape(each: Aval, operand: str) -> Shape:
     return each.shape
 
 
-def _tril(avals: tuple[Aval, ...], k: int) -> Aval:
-    matrix_shape(avals[0], "x")
-    return avals[0]
-
-
-def _stack(avals: tuple[Aval, ...], axis: int) -> Aval:
-    if not avals:
-        raise make_error("OPERAND_COUNT", "stack needs at least one array.", expected=1, actual=0)
-    shape = avals[0].shape
-    for position, each in enumerate(avals):
-        if each.shape != shape:
-            raise make_error(
-                "SHAPE_MISMATCH",
-                f"stack needs equal shapes: operand {position} has {each.shape}, operand 0 has {shape}.",
-                operand=position,
-                expected=shape,
-                actual=each.shape,
-            )
-    at = canonical_axis(axis, len(shape) + 1)
-    return aval((*shape[:at], len(avals), *shape[at:]), promote(*avals))
-
-
-def _unstack(avals: tuple[Aval, ...], axis: int) -> tuple[Aval, ...]:
-    shape = avals[0].shape
-    at = canonical_axis(axis, len(shape))
-    if not shape[at]:
-        raise make_error(
-            "SHAPE_MISMATCH",
-            f"unstack: axis {axis} of shape {shape} has size 0, so there is no array to give.",
-            actual=shape,
-        )
-    return (aval(shape[:at] + shape[at + 1 :], avals[0].dtype),) * shape[at]
-
-
 register(
     Op(
         "reshape",
@@ -162,53 +127,5 @@ register(
         _matrix_transpose,
         "x with its last two axes swapped.",
         samples=(Sample(((2, 3),)), Sample(((4, 2, 3),)), Sample(((0, 3),))),
-    )
-)
-register(
-    Op(
-        "tril",
-        ("x",),
-        _tril,
-        "The lower triangles of x's last two axes, zeros above.",
-        attributes=(
-            Attribute(
-                "k",
-                "int",
-                0,
-                keyword_only=False,
-                doc="The last diagonal that is kept; 0 is the main one, 1 above it.",
-            ),
-        ),
-        samples=(Sample(((3, 3),)), Sample(((2, 3, 4),), {"k": 1}), Sample(((0, 0),))),
-    )
-)
-register(
-    Op(
-        "stack",
-        ("*arrays",),
-        _stack,
-        "Arrays of equal shape joined along a new axis.",
-        attributes=(
-            Attribute(
-                "axis",
-                "int",
-                0,
-                keyword_only=False,
-                doc="Where the new axis stands in the result.",
-            ),
-        ),
-        promotes=True,
-        samples=(Sample(((2, 3), (2, 3))), Sample(((2,), (2,), (2,)), {"axis": -1}), Sample(((),))),
-    )
-)
-register(
-    Op(
-        "unstack",
-        ("x",),
-        _unstack,
-        "The arrays that x consists of along an axis, as a tuple.",
-        attributes=(Attribute("axis", "int", 0, doc="The axis that goes."),),
-        several=True,
-        samples=(Sample(((2, 3),)), Sample(((2, 3),), {"axis": 1}), Sample(((2,),))),
     )
 )

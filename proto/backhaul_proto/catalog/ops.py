@@ -14,15 +14,27 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from backhaul_proto.catalog.avals import MAX_BYTES, MAX_RANK, SUPPORTED, Aval, is_array_shape
+from backhaul_proto.catalog.avals import (
+    BOOL,
+    INEXACT,
+    INTEGER,
+    MAX_BYTES,
+    MAX_RANK,
+    SUPPORTED,
+    Aval,
+    is_array_shape,
+)
+from backhaul_proto.catalog.index import Index, canonical_index
 from backhaul_proto.errors import BackhaulError, make_error
 
 Ints = tuple[int, ...]
-AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...]
+AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...] | Index
 Attributes = tuple[tuple[str, AttributeValue], ...]
 """Bound attributes: (name, value) pairs in the order of the entry, hashable; those that are None left out."""
 
-AttributeKind = Literal["bool", "int", "float", "string", "dtype", "ints", "axes", "int_lists"]
+AttributeKind = Literal[
+    "bool", "int", "float", "string", "dtype", "ints", "axes", "int_lists", "paired_axes", "index"
+]
 Infer = Callable[..., Aval | tuple[Aval, ...]]
 
 
@@ -30,7 +42,9 @@ Infer = Callable[..., Aval | tuple[Aval, ...]]
 class Attribute:
     """A static argument of an op.
 
-    ``axes`` is an int or a list of ints; ``int_lists`` a list of lists of ints.
+    ``axes`` is an int or a list of ints; ``int_lists`` a list of lists of ints; ``paired_axes`` an int,
+    or a list of ints and lists of ints; ``index`` what stands between the brackets of x[...], its arrays
+    apart (`catalog.index`).
     """
 
     name: str
@@ -94,7 +108,8 @@ class Op:
         several: whether it gives a tuple of results, be it of one.
         private: a helper of rules, not callable by users.
         differentiable: whether results of inexact dtype require a gradient when an operand does.
-        aliases: further names of its Python function, NumPy's own where the array API has another.
+        aliases: further names of its Python function, NumPy's own where the array API has another;
+            ``linalg.name`` is one in the module linalg.
         gauge: whether results are defined up to a gauge only (signs, phases, rotations); derivatives
             of such results have tests of their own.
     """
@@ -118,6 +133,11 @@ class Op:
     def variadic(self) -> bool:
         """Whether the op takes any number of operands."""
         return bool(self.operands) and self.operands[-1].startswith("*")
+
+    @property
+    def dtypes(self) -> tuple[np.dtype, ...]:
+        """The dtypes that operands may have, those with gradients first."""
+        return tuple(dtype for dtype in (*INEXACT, *INTEGER, BOOL) if dtype.kind in self.kinds)
 
     def promotes_operand(self, position: int) -> bool:
         """Whether the operand takes part in promotion."""
@@ -295,6 +315,13 @@ def _int_lists(value: Any) -> tuple[Ints, ...]:
     raise TypeError
 
 
+def _paired_axes(value: Any) -> int | tuple[Ints, ...]:
+    """Each of the listed as a list: ``axes=(1, 0)`` means ``axes=([1], [0])``."""
+    if not isinstance(value, Iterable):
+        return _int(value)
+    return tuple(_ints(each) if isinstance(each, Iterable) else (_int(each),) for each in value)
+
+
 _CANONICAL: Mapping[AttributeKind, Callable[[Any], AttributeValue]] = {
     "bool": _bool,
     "int": _int,
@@ -304,6 +331,8 @@ _CANONICAL: Mapping[AttributeKind, Callable[[Any], AttributeValue]] = {
     "ints": _ints,
     "axes": _axes,
     "int_lists": _int_lists,
+    "paired_axes": _paired_axes,
+    "index": canonical_index,
 }
 _SAYS: Mapping[AttributeKind, str] = {
     "bool": "True or False",
@@ -314,4 +343,6 @@ _SAYS: Mapping[AttributeKind, str] = {
     "ints": "a sequence of integers",
     "axes": "an integer or a sequence of integers",
     "int_lists": "a sequence of sequences of integers",
+    "paired_axes": "an integer or two sequences of integers",
+    "index": "a tuple of integers, slices, None, ... and 'array'",
 }

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from backhaul_proto.v1 import tensor_pb2 as backhaul__proto_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62\x61\x63khaul_proto/v1/graph.proto\x12\x0b\x62\x61\x63khaul.v1\x1a\x1e\x62\x61\x63khaul_proto/v1/tensor.proto\"\x1d\n\x07IntList\x12\x12\n\x06values\x18\x01 \x03(\x03\x42\x02\x10\x01\"/\n\x08IntLists\x12#\n\x05lists\x18\x01 \x03(\x0b\x32\x14.backhaul.v1.IntList\"\x88\x02\n\tAttribute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\tint_value\x18\x02 \x01(\x03H\x00\x12\x15\n\x0b\x66loat_value\x18\x03 \x01(\x01H\x00\x12\x14\n\nbool_value\x18\x04 \x01(\x08H\x00\x12\x16\n\x0cstring_value\x18\x05 \x01(\tH\x00\x12,\n\x0b\x64type_value\x18\x06 \x01(\x0e\x32\x15.backhaul.v1.DataTypeH\x00\x12*\n\nints_value\x18\x07 \x01(\x0b\x32\x14.backhaul.v1.IntListH\x00\x12\x30\n\x0fint_lists_value\x18\x08 \x01(\x0b\x32\x15.backhaul.v1.IntListsH\x00\x42\x07\n\x05value\"k\n\x04\x43\x61ll\x12\n\n\x02op\x18\x01 \x01(\t\x12\x15\n\roperand_count\x18\x02 \x01(\r\x12\x14\n\x0cresult_count\x18\x03 \x01(\r\x12*\n\nattributes\x18\x04 \x03(\x0b\x32\x16.backhaul.v1.Attribute\"g\n\x05\x42lock\x12\x13\n\x0binput_count\x18\x01 \x01(\r\x12 \n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x11.backhaul.v1.Call\x12\x11\n\x05steps\x18\x03 \x03(\rB\x02\x10\x01\x12\x14\n\x08operands\x18\x04 \x03(\rB\x02\x10\x01\"M\n\tBlockCall\x12\x0c\n\x04hash\x18\x01 \x01(\x0c\x12\r\n\x05\x62lock\x18\x02 \x01(\x0c\x12\x0f\n\x07\x62\x61se_id\x18\x03 \x01(\x04\x12\x12\n\x06inputs\x18\x04 \x03(\x04\x42\x02\x10\x01\"b\n\x07Operand\x12%\n\x06tensor\x18\x01 \x01(\x0b\x32\x13.backhaul.v1.TensorH\x00\x12\x0e\n\x04node\x18\x02 \x01(\x04H\x00\x12\x16\n\x0ctensor_index\x18\x03 \x01(\rH\x00\x42\x08\n\x06source\"k\n\x08NodeInfo\x12\x0c\n\x04node\x18\x01 \x01(\x04\x12%\n\x04type\x18\x02 \x01(\x0b\x32\x17.backhaul.v1.TensorType\x12\x15\n\rrequires_grad\x18\x03 \x01(\x08\x12\x13\n\x0bhas_tangent\x18\x04 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62\x61\x63khaul_proto/v1/graph.proto\x12\x0b\x62\x61\x63khaul.v1\x1a\x1e\x62\x61\x63khaul_proto/v1/tensor.proto\"\x1d\n\x07IntList\x12\x12\n\x06values\x18\x01 \x03(\x03\x42\x02\x10\x01\"/\n\x08IntLists\x12#\n\x05lists\x18\x01 \x03(\x0b\x32\x14.backhaul.v1.IntList\"b\n\nIndexSlice\x12\x12\n\x05start\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\x04stop\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x11\n\x04step\x18\x03 \x01(\x03H\x02\x88\x01\x01\x42\x08\n\x06_startB\x07\n\x05_stopB\x07\n\x05_step\"s\n\tIndexItem\x12\x0c\n\x02\x61t\x18\x01 \x01(\x03H\x00\x12(\n\x05slice\x18\x02 \x01(\x0b\x32\x17.backhaul.v1.IndexSliceH\x00\x12&\n\x04mark\x18\x03 \x01(\x0e\x32\x16.backhaul.v1.IndexMarkH\x00\x42\x06\n\x04item\".\n\x05Index\x12%\n\x05items\x18\x01 \x03(\x0b\x32\x16.backhaul.v1.IndexItem\"\xb3\x02\n\tAttribute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\tint_value\x18\x02 \x01(\x03H\x00\x12\x15\n\x0b\x66loat_value\x18\x03 \x01(\x01H\x00\x12\x14\n\nbool_value\x18\x04 \x01(\x08H\x00\x12\x16\n\x0cstring_value\x18\x05 \x01(\tH\x00\x12,\n\x0b\x64type_value\x18\x06 \x01(\x0e\x32\x15.backhaul.v1.DataTypeH\x00\x12*\n\nints_value\x18\x07 \x01(\x0b\x32\x14.backhaul.v1.IntListH\x00\x12\x30\n\x0fint_lists_value\x18\x08 \x01(\x0b\x32\x15.backhaul.v1.IntListsH\x00\x12)\n\x0bindex_value\x18\t \x01(\x0b\x32\x12.backhaul.v1.IndexH\x00\x42\x07\n\x05value\"k\n\x04\x43\x61ll\x12\n\n\x02op\x18\x01 \x01(\t\x12\x15\n\roperand_count\x18\x02 \x01(\r\x12\x14\n\x0cresult_count\x18\x03 \x01(\r\x12*\n\nattributes\x18\x04 \x03(\x0b\x32\x16.backhaul.v1.Attribute\"g\n\x05\x42lock\x12\x13\n\x0binput_count\x18\x01 \x01(\r\x12 \n\x05\x63\x61lls\x18\x02 \x03(\x0b\x32\x11.backhaul.v1.Call\x12\x11\n\x05steps\x18\x03 \x03(\rB\x02\x10\x01\x12\x14\n\x08operands\x18\x04 \x03(\rB\x02\x10\x01\"M\n\tBlockCall\x12\x0c\n\x04hash\x18\x01 \x01(\x0c\x12\r\n\x05\x62lock\x18\x02 \x01(\x0c\x12\x0f\n\x07\x62\x61se_id\x18\x03 \x01(\x04\x12\x12\n\x06inputs\x18\x04 \x03(\x04\x42\x02\x10\x01\"b\n\x07Operand\x12%\n\x06tensor\x18\x01 \x01(\x0b\x32\x13.backhaul.v1.TensorH\x00\x12\x0e\n\x04node\x18\x02 \x01(\x04H\x00\x12\x16\n\x0ctensor_index\x18\x03 \x01(\rH\x00\x42\x08\n\x06source\"k\n\x08NodeInfo\x12\x0c\n\x04node\x18\x01 \x01(\x04\x12%\n\x04type\x18\x02 \x01(\x0b\x32\x17.backhaul.v1.TensorType\x12\x15\n\rrequires_grad\x18\x03 \x01(\x08\x12\x13\n\x0bhas_tangent\x18\x04 \x01(\x08*o\n\tIndexMark\x12\x1a\n\x16INDEX_MARK_UNSPECIFIED\x10\x00\x12\x17\n\x13INDEX_MARK_NEW_AXIS\x10\x01\x12\x17\n\x13INDEX_MARK_ELLIPSIS\x10\x02\x12\x14\n\x10INDEX_MARK_ARRAY\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -30,20 +30,28 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_BLOCK'].fields_by_name['operands']._serialized_options = b'\020\001'
   _globals['_BLOCKCALL'].fields_by_name['inputs']._options = None
   _globals['_BLOCKCALL'].fields_by_name['inputs']._serialized_options = b'\020\001'
+  _globals['_INDEXMARK']._serialized_start=1235
+  _globals['_INDEXMARK']._serialized_end=1346
   _globals['_INTLIST']._serialized_start=78
   _globals['_INTLIST']._serialized_end=107
   _globals['_INTLISTS']._serialized_start=109
   _globals['_INTLISTS']._serialized_end=156
-  _globals['_ATTRIBUTE']._serialized_start=159
-  _globals['_ATTRIBUTE']._serialized_end=423
-  _globals['_CALL']._serialized_start=425
-  _globals['_CALL']._serialized_end=532
-  _globals['_BLOCK']._serialized_start=534
-  _globals['_BLOCK']._serialized_end=637
-  _globals['_BLOCKCALL']._serialized_start=639
-  _globals['_BLOCKCALL']._serialized_end=716
-  _globals['_OPERAND']._serialized_start=718
-  _globals['_OPERAND']._serialized_end=816
-  _globals['_NODEINFO']._serialized_start=818
-  _globals['_NODEINFO']._serialized_end=925
+  _globals['_INDEXSLICE']._serialized_start=158
+  _globals['_INDEXSLICE']._serialized_end=256
+  _globals['_INDEXITEM']._serialized_start=258
+  _globals['_INDEXITEM']._serialized_end=373
+  _globals['_INDEX']._serialized_start=375
+  _globals['_INDEX']._serialized_end=421
+  _globals['_ATTRIBUTE']._serialized_start=424
+  _globals['_ATTRIBUTE']._serialized_end=731
+  _globals['_CALL']._serialized_start=733
+  _globals['_CALL']._serialized_end=840
+  _globals['_BLOCK']._serialized_start=842
+  _globals['_BLOCK']._serialized_end=945
+  _globals['_BLOCKCALL']._serialized_start=947
+  _globals['_BLOCKCALL']._serialized_end=1024
+  _globals['_OPERAND']._serialized_start=1026
+  _globals['_OPERAND']._serialized_end=1124
+  _globals['_NODEINFO']._serialized_start=1126
+  _globals['_NODEINFO']._serialized_end=1233
 # @@protoc_insertion_point(module_scope)

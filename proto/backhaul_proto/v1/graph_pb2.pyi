@@ -1,10 +1,22 @@
 from backhaul_proto.v1 import tensor_pb2 as _tensor_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class IndexMark(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INDEX_MARK_UNSPECIFIED: _ClassVar[IndexMark]
+    INDEX_MARK_NEW_AXIS: _ClassVar[IndexMark]
+    INDEX_MARK_ELLIPSIS: _ClassVar[IndexMark]
+    INDEX_MARK_ARRAY: _ClassVar[IndexMark]
+INDEX_MARK_UNSPECIFIED: IndexMark
+INDEX_MARK_NEW_AXIS: IndexMark
+INDEX_MARK_ELLIPSIS: IndexMark
+INDEX_MARK_ARRAY: IndexMark
 
 class IntList(_message.Message):
     __slots__ = ("values",)
@@ -18,8 +30,34 @@ class IntLists(_message.Message):
     lists: _containers.RepeatedCompositeFieldContainer[IntList]
     def __init__(self, lists: _Optional[_Iterable[_Union[IntList, _Mapping]]] = ...) -> None: ...
 
+class IndexSlice(_message.Message):
+    __slots__ = ("start", "stop", "step")
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    stop: int
+    step: int
+    def __init__(self, start: _Optional[int] = ..., stop: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
+
+class IndexItem(_message.Message):
+    __slots__ = ("at", "slice", "mark")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    SLICE_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    slice: IndexSlice
+    mark: IndexMark
+    def __init__(self, at: _Optional[int] = ..., slice: _Optional[_Union[IndexSlice, _Mapping]] = ..., mark: _Optional[_Union[IndexMark, str]] = ...) -> None: ...
+
+class Index(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[IndexItem]
+    def __init__(self, items: _Optional[_Iterable[_Union[IndexItem, _Mapping]]] = ...) -> None: ...
+
 class Attribute(_message.Message):
-    __slots__ = ("name", "int_value", "float_value", "bool_value", "string_value", "dtype_value", "ints_value", "int_lists_value")
+    __slots__ = ("name", "int_value", "float_value", "bool_value", "string_value", "dtype_value", "ints_value", "int_lists_value", "index_value")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INT_VALUE_FIELD_NUMBER: _ClassVar[int]
     FLOAT_VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +66,7 @@ class Attribute(_message.Message):
     DTYPE_VALUE_FIELD_NUMBER: _ClassVar[int]
     INTS_VALUE_FIELD_NUMBER: _ClassVar[int]
     INT_LISTS_VALUE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_VALUE_FIELD_NUMBER: _ClassVar[int]
     name: str
     int_value: int
     float_value: float
@@ -36,7 +75,8 @@ class Attribute(_message.Message):
     dtype_value: _tensor_pb2.DataType
     ints_value: IntList
     int_lists_value: IntLists
-    def __init__(self, name: _Optional[str] = ..., int_value: _Optional[int] = ..., float_value: _Optional[float] = ..., bool_value: bool = ..., string_value: _Optional[str] = ..., dtype_value: _Optional[_Union[_tensor_pb2.DataType, str]] = ..., ints_value: _Optional[_Union[IntList, _Mapping]] = ..., int_lists_value: _Optional[_Union[IntLists, _Mapping]] = ...) -> None: ...
+    index_value: Index
+    def __init__(self, name: _Optional[str] = ..., int_value: _Optional[int] = ..., float_value: _Optional[float] = ..., bool_value: bool = ..., string_value: _Optional[str] = ..., dtype_value: _Optional[_Union[_tensor_pb2.DataType, str]] = ..., ints_value: _Optional[_Union[IntList, _Mapping]] = ..., int_lists_value: _Optional[_Union[IntLists, _Mapping]] = ..., index_value: _Optional[_Union[Index, _Mapping]] = ...) -> None: ...
 
 class Call(_message.Message):
     __slots__ = ("op", "operand_count", "result_count", "attributes")

@@ -154,10 +154,14 @@ class InferRequest(_message.Message):
     def __init__(self, op: _Optional[str] = ..., operands: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., attributes: _Optional[_Iterable[_Union[_graph_pb2.Attribute, _Mapping]]] = ...) -> None: ...
 
 class InferResponse(_message.Message):
-    __slots__ = ("results",)
+    __slots__ = ("results", "several", "constant")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    CONSTANT_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorType]
-    def __init__(self, results: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ...) -> None: ...
+    several: bool
+    constant: bool
+    def __init__(self, results: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., several: bool = ..., constant: bool = ...) -> None: ...
 
 class GetValueRequest(_message.Message):
     __slots__ = ("session", "node")
@@ -249,6 +253,24 @@ class HvpResponse(_message.Message):
     sets: _containers.RepeatedCompositeFieldContainer[GradientSet]
     def __init__(self, value: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., sets: _Optional[_Iterable[_Union[GradientSet, _Mapping]]] = ...) -> None: ...
 
+class PushforwardRequest(_message.Message):
+    __slots__ = ("session", "output", "directions")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    DIRECTIONS_FIELD_NUMBER: _ClassVar[int]
+    session: SessionRef
+    output: int
+    directions: _containers.RepeatedCompositeFieldContainer[Direction]
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., output: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ...) -> None: ...
+
+class PushforwardResponse(_message.Message):
+    __slots__ = ("value", "tangents")
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    TANGENTS_FIELD_NUMBER: _ClassVar[int]
+    value: _tensor_pb2.Tensor
+    tangents: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
+    def __init__(self, value: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., tangents: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+
 class ReleaseRequest(_message.Message):
     __slots__ = ("session", "nodes")
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -262,7 +284,7 @@ class ReleaseResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "release", "tensors")
+    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "tensors")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -270,6 +292,7 @@ class ExecuteRequest(_message.Message):
     VALUES_FIELD_NUMBER: _ClassVar[int]
     PULLBACK_FIELD_NUMBER: _ClassVar[int]
     HVP_FIELD_NUMBER: _ClassVar[int]
+    PUSHFORWARD_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     session: SessionRef
@@ -279,9 +302,10 @@ class ExecuteRequest(_message.Message):
     values: _containers.RepeatedScalarFieldContainer[int]
     pullback: PullbackQuestion
     hvp: HvpQuestion
+    pushforward: PushforwardQuestion
     release: _containers.RepeatedScalarFieldContainer[int]
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class PullbackQuestion(_message.Message):
     __slots__ = ("loss", "cotangents", "wrt")
@@ -302,6 +326,14 @@ class HvpQuestion(_message.Message):
     directions: _containers.RepeatedCompositeFieldContainer[Direction]
     wrt: Wrt
     def __init__(self, loss: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ...) -> None: ...
+
+class PushforwardQuestion(_message.Message):
+    __slots__ = ("output", "directions")
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    DIRECTIONS_FIELD_NUMBER: _ClassVar[int]
+    output: int
+    directions: _containers.RepeatedCompositeFieldContainer[Direction]
+    def __init__(self, output: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("node", "reason", "message", "metadata", "dependants")
@@ -325,7 +357,7 @@ class Failure(_message.Message):
     def __init__(self, node: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., dependants: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ExecuteResponse(_message.Message):
-    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tensors")
+    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tangents", "tensors")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
@@ -334,6 +366,7 @@ class ExecuteResponse(_message.Message):
     LOSS_VALUE_FIELD_NUMBER: _ClassVar[int]
     SETS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    TANGENTS_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     epoch: bytes
     base_id: int
@@ -343,8 +376,9 @@ class ExecuteResponse(_message.Message):
     loss_value: int
     sets: _containers.RepeatedCompositeFieldContainer[IndexedGradients]
     limits: Limits
+    tangents: _containers.RepeatedScalarFieldContainer[int]
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tangents: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class IndexedGradients(_message.Message):
     __slots__ = ("nodes", "gradients", "hvps")
@@ -367,20 +401,34 @@ class ListOpsResponse(_message.Message):
     def __init__(self, ops: _Optional[_Iterable[_Union[OpInfo, _Mapping]]] = ...) -> None: ...
 
 class OpInfo(_message.Message):
-    __slots__ = ("name", "operands", "attributes", "doc", "has_vjp", "has_jvp")
+    __slots__ = ("name", "operands", "attributes", "doc", "has_vjp", "has_jvp", "support")
     NAME_FIELD_NUMBER: _ClassVar[int]
     OPERANDS_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     DOC_FIELD_NUMBER: _ClassVar[int]
     HAS_VJP_FIELD_NUMBER: _ClassVar[int]
     HAS_JVP_FIELD_NUMBER: _ClassVar[int]
+    SUPPORT_FIELD_NUMBER: _ClassVar[int]
     name: str
     operands: _containers.RepeatedScalarFieldContainer[str]
     attributes: _containers.RepeatedCompositeFieldContainer[AttributeInfo]
     doc: str
     has_vjp: bool
     has_jvp: bool
-    def __init__(self, name: _Optional[str] = ..., operands: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttributeInfo, _Mapping]]] = ..., doc: _Optional[str] = ..., has_vjp: bool = ..., has_jvp: bool = ...) -> None: ...
+    support: _containers.RepeatedCompositeFieldContainer[OpSupport]
+    def __init__(self, name: _Optional[str] = ..., operands: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttributeInfo, _Mapping]]] = ..., doc: _Optional[str] = ..., has_vjp: bool = ..., has_jvp: bool = ..., support: _Optional[_Iterable[_Union[OpSupport, _Mapping]]] = ...) -> None: ...
+
+class OpSupport(_message.Message):
+    __slots__ = ("dtype", "vjp", "jvp", "hvp")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    VJP_FIELD_NUMBER: _ClassVar[int]
+    JVP_FIELD_NUMBER: _ClassVar[int]
+    HVP_FIELD_NUMBER: _ClassVar[int]
+    dtype: _tensor_pb2.DataType
+    vjp: bool
+    jvp: bool
+    hvp: bool
+    def __init__(self, dtype: _Optional[_Union[_tensor_pb2.DataType, str]] = ..., vjp: bool = ..., jvp: bool = ..., hvp: bool = ...) -> None: ...
 
 class AttributeInfo(_message.Message):
     __slots__ = ("name", "type", "required", "default_value", "doc")

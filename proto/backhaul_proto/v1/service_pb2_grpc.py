@@ -69,6 +69,11 @@ class BackhaulServiceStub(object):
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.HvpRequest.SerializeToString,
                 response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.HvpResponse.FromString,
                 )
+        self.Pushforward = channel.unary_unary(
+                '/backhaul.v1.BackhaulService/Pushforward',
+                request_serializer=backhaul__proto_dot_v1_dot_service__pb2.PushforwardRequest.SerializeToString,
+                response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.PushforwardResponse.FromString,
+                )
         self.Release = channel.unary_unary(
                 '/backhaul.v1.BackhaulService/Release',
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.ReleaseRequest.SerializeToString,
@@ -167,6 +172,13 @@ class BackhaulServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Pushforward(self, request, context):
+        """Tangents of a node along directions of the leaves: J·v, forward only. Changes nothing on the tape.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Release(self, request, context):
         """Lets the server free nodes. An array goes when nothing that lives needs it for a gradient.
         """
@@ -246,6 +258,11 @@ def add_BackhaulServiceServicer_to_server(servicer, server):
                     servicer.Hvp,
                     request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.HvpRequest.FromString,
                     response_serializer=backhaul__proto_dot_v1_dot_service__pb2.HvpResponse.SerializeToString,
+            ),
+            'Pushforward': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pushforward,
+                    request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.PushforwardRequest.FromString,
+                    response_serializer=backhaul__proto_dot_v1_dot_service__pb2.PushforwardResponse.SerializeToString,
             ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
@@ -456,6 +473,23 @@ class BackhaulService(object):
         return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/Hvp',
             backhaul__proto_dot_v1_dot_service__pb2.HvpRequest.SerializeToString,
             backhaul__proto_dot_v1_dot_service__pb2.HvpResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Pushforward(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/Pushforward',
+            backhaul__proto_dot_v1_dot_service__pb2.PushforwardRequest.SerializeToString,
+            backhaul__proto_dot_v1_dot_service__pb2.PushforwardResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy import special
 
+from backhaul_server.engine import lapack
+from backhaul_server.engine.add_at import add_at
 from backhaul_server.engine.recurrences import linear_recurrence
 
 Array = Any
@@ -57,11 +58,6 @@ def numpy_namespace() -> Namespace:
             "matrix_transpose": attrgetter("mT"),
             "unstack": _unstack,
             "reshape": _reshape,
-            "solve_lower": _solve_lower,
-            "cumulative_logsumexp": _cumulative_logsumexp,
-            "cumulative_prod": np.cumprod,
-            "cumulative_sum": np.cumsum,
-            "linear_recurrence": linear_recurrence,
             "angle": _angle,
             "digamma": special.psi,
             "erf": special.erf,
@@ -73,6 +69,15 @@ def numpy_namespace() -> Namespace:
             "sigmoid": _sigmoid,
             "xlog1py": special.xlog1py,
             "xlogy": special.xlogy,
+            "lu_factor": lapack.lu_factor,
+            "lu_solve": lapack.lu_solve,
+            "solve_triangular": lapack.solve_triangular,
+            "expm": lapack.expm,
+            "add_at": add_at,
+            "cumulative_logsumexp": _cumulative_logsumexp,
+            "cumulative_prod": np.cumprod,
+            "cumulative_sum": np.cumsum,
+            "linear_recurrence": linear_recurrence,
         },
     )
 
@@ -121,23 +126,3 @@ def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
 
 def _cumulative_logsumexp(x: Array, axis: int) -> Array:
     return np.logaddexp.accumulate(x, axis=axis)
-
-
-def _solve_lower(a: Array, b: Array, *, adjoint: bool) -> Array:
-    """Solve a x = b (or a^H x = b) for lower triangular a, on the last two axes."""
-    trans: Literal[0, 2] = 2 if adjoint else 0
-
-    def solve(left: Array, right: Array) -> Array:
-        return scipy.linalg.solve_triangular(left, right, trans, lower=True, check_finite=False)
-
-    if b.size == 0:
-        return np.zeros(b.shape, np.result_type(a, b))
-    if a.ndim == b.ndim == 2:
-        return solve(a, b)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    stacked_a: Array = np.broadcast_to(a, batch + a.shape[-2:])
-    stacked_b: Array = np.broadcast_to(b, batch + b.shape[-2:])
-    out = np.empty(stacked_b.shape, np.result_type(a, b))
-    for index in np.ndindex(batch):
-        out[index] = solve(stacked_a[index], stacked_b[index])
-    return out

@@ -46,14 +46,19 @@ def check_leaf(value: Aval, tangent: Aval | None) -> None:
     )
 
 
-def check_loss(loss: Described, cotangents: Sequence[Aval]) -> None:
-    """A loss requires a gradient; then, without a cotangent, has one element; then, is real."""
-    if not loss.requires_grad:
+def check_requires_grad(what: str, node: Described) -> None:
+    """A loss or output depends on a leaf."""
+    if not node.requires_grad:
         raise make_error(
             "MISSING_NODE",
-            f"The loss, {loss.name}, requires no gradient: it is a constant, or was computed from "
+            f"The {what}, {node.name}, requires no gradient: it is a constant, or was computed from "
             "constants only. Make what it depends on with leaf().",
         )
+
+
+def check_loss(loss: Described, cotangents: Sequence[Aval]) -> None:
+    """A loss requires a gradient; then, without a cotangent, has one element; then, is real."""
+    check_requires_grad("loss", loss)
     for each in cotangents:
         if each is not loss.aval:
             raise make_error(

@@ -107,8 +107,8 @@ def hvp_not_supported(name: str, **where: object) -> Exception:
     """The error for an op without a jvp."""
     return make_error(
         "HVP_NOT_SUPPORTED",
-        f"The op {name} has no second-order rule, so H·v through it cannot be computed; "
-        "pullback works. Write this part with other ops, or ask for gradients only.",
+        f"The op {name} has no forward-mode rule (jvp), so neither H·v nor J·v through it can be "
+        "computed; pullback works. Write this part with other ops, or ask for gradients only.",
         op=name,
         **where,
     )

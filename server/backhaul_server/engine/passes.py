@@ -1,6 +1,6 @@
-"""The two passes: pullback, and hvp as the same pullback on duals.
+"""The passes: pushforward, pullback, and hvp as the same pullback on duals.
 
-Neither recurses nor changes the tape. A cotangent that nobody sent does not exist (it is not an array of
+None recurses or changes the tape. A cotangent that nobody sent does not exist (it is not an array of
 zeros); the first that arrives at a node is stored, and sums are made in place only into arrays that
 this pass made itself.
 """
@@ -23,6 +23,7 @@ from backhaul_server.engine.dual import (
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.rules import Array, Namespace
+from backhaul_server.engine.scattered import Scattered
 
 Gradients = dict[Node, Array]
 View = tuple[Any, Sequence[Any], Any]
@@ -56,12 +57,28 @@ def hvp(
     """Gradients and H·v of the loss, one pair a direction; see `Tape.hvp`."""
     order, wanted, needed = _plan(loss, wrt)
     seed = _one(engine, loss)
-    if not directions:
-        directions = ({node: node.tangent for node in order if node.tangent is not None},)
     return [
         _along(engine, loss, seed, direction, order, wanted, needed, wrt)
-        for direction in directions
+        for direction in directions or (_own_tangents(order),)
     ]
+
+
+def pushforward(
+    engine: Engine, output: Node, directions: Sequence[Mapping[Node, Array]]
+) -> list[Array]:
+    """Tangents of the output, one a direction; see `Tape.pushforward`."""
+    order, _, _ = _plan(output, None)
+    found = []
+    for direction in directions or (_own_tangents(order),):
+        tangent = push(engine.plain, order, direction)[0].get(output)
+        if tangent is None:
+            tangent = engine.xp.zeros(output.aval.shape, dtype=output.aval.dtype)
+        found.append(tangent)
+    return found
+
+
+def _own_tangents(order: Sequence[Node]) -> dict[Node, Array]:
+    return {node: node.tangent for node in order if node.tangent is not None}
 
 
 def _along(
@@ -198,14 +215,19 @@ def reverse(
             if not exact:
                 g = fit(F, g, each.aval)
             before = cotangents.get(each)
-            if before is None:
+            if type(g) is Scattered:
+                cotangents[each] = g.added_to(F.xp, before, owned=each in owned)
+                owned.add(each)
+            elif before is None:
                 cotangents[each] = g
-            elif each in owned:
+            elif each in owned and type(before) is not Dual and type(g) is not Dual:
                 before += g
                 cotangents[each] = before
             else:
                 cotangents[each] = total = F.add(before, g)
-                if type(total) is not Dual:
+                if type(total) is Dual:  # its parts may be those of before or g
+                    owned.discard(each)
+                else:
                     owned.add(each)
     return found
 

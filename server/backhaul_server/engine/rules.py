@@ -18,11 +18,12 @@ a tangent likewise to its result. So rules of elementwise ops need not think of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from backhaul_proto.catalog.avals import Aval
-from backhaul_proto.catalog.ops import CATALOG
+from backhaul_proto.catalog.ops import CATALOG, Op
 from backhaul_server.engine.memory import Need, elementwise_need
 
 Array = Any
@@ -40,6 +41,9 @@ class Rule:
     keeps: bool = False
     """Whether forward returns ``(y, residual)``. The residual is kept with the node, and handed as the
     keyword ``residual`` to jvp, which then returns ``(dy, dresidual)``, and to vjp."""
+
+    twice: bool = True
+    """Whether the vjp can itself be differentiated, as H·v asks. A rule without a jvp has no H·v anyhow."""
 
     function: str = ""
     """Name of the namespace's function that the forward is, for a rule that has no forward of its own."""
@@ -175,6 +179,24 @@ def rule(name: str) -> Callable[[type[R]], type[R]]:
         return cls
 
     return register
+
+
+@dataclass(frozen=True, slots=True)
+class Derivatives:
+    """Which passes go through an op."""
+
+    vjp: bool = False
+    jvp: bool = False
+    hvp: bool = False
+
+
+def derivatives(entry: Op) -> Derivatives:
+    """Which passes go through an op whose operands are of inexact dtype."""
+    found = RULES[entry.name]
+    if not entry.differentiable:
+        return Derivatives()
+    jvp = found.jvp is not None
+    return Derivatives(True, jvp, jvp and found.twice)
 
 
 def plus(F: Namespace, *terms: Array | None) -> Array | None:

@@ -12,7 +12,12 @@ from typing import Any
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.errors import AutodiffError
 from backhaul_server.engine import passes
-from backhaul_server.engine.checks import check_directions, check_leaf, check_loss
+from backhaul_server.engine.checks import (
+    check_directions,
+    check_leaf,
+    check_loss,
+    check_requires_grad,
+)
 from backhaul_server.engine.engine import Engine, PreparedCall
 from backhaul_server.engine.node import Node, describe
 from backhaul_server.engine.rules import Array
@@ -137,12 +142,34 @@ class Tape:
             (COMPLEX_LOSS, TANGENT_DTYPE_MISMATCH, HVP_WITHOUT_TANGENT, INVALID_VALUE).
         """
         self._check_loss(loss, ())
+        self._check_directions(directions)
+        return passes.hvp(self.engine, loss, directions, wrt)
+
+    def pushforward(
+        self, output: Node, directions: Sequence[Mapping[Node, Array]] = ()
+    ) -> list[Array]:
+        """The output's tangents, J·v: one a direction, or one along the leaves' own tangents.
+
+        Args:
+            output: a node that requires a gradient, of any shape and dtype.
+            directions: as in `hvp`.
+
+        Raises:
+            MissingNode, TangentShapeMismatch, HvpNotSupported, InvalidArgument (TANGENT_DTYPE_MISMATCH,
+            HVP_WITHOUT_TANGENT, INVALID_VALUE).
+        """
+        if output.error is not None:
+            raise output.error
+        check_requires_grad("output", describe(output))
+        self._check_directions(directions)
+        return passes.pushforward(self.engine, output, directions)
+
+    def _check_directions(self, directions: Sequence[Mapping[Node, Array]]) -> None:
         described = [
             [(describe(leaf), aval(t.shape, t.dtype)) for leaf, t in direction.items()]
             for direction in directions
         ]
         check_directions(described, self.has_tangent)
-        return passes.hvp(self.engine, loss, directions, wrt)
 
     def _check_loss(self, loss: Node, cotangents: Sequence[Array]) -> None:
         if loss.error is not None:

@@ -15,12 +15,13 @@ from google.protobuf.message import Message
 from backhaul_proto import codec, tensors
 from backhaul_proto._version import __version__
 from backhaul_proto.catalog import ops as catalog
-from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.avals import INEXACT, Aval
 from backhaul_proto.errors import BackhaulError, from_wire, make_error
 from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.engine import Engine
-from backhaul_server.engine.rules import RULES
+from backhaul_server.engine.rules import Derivatives, derivatives
+from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.workers.thread import Call, ThreadWorker
@@ -52,7 +53,12 @@ class Dispatcher:
 
     @classmethod
     def local(cls) -> Dispatcher:
-        """One for the embedded transport: on NumPy, in this process."""
+        """One for the embedded transport: on NumPy, in this process, with the ops of its plugins.
+
+        Raises:
+            InvalidArgument: PLUGIN_FAILED.
+        """
+        load_plugins()
         return cls(Engine())
 
     def call(
@@ -118,7 +124,13 @@ class Dispatcher:
         given = plain.op_attributes(codec.read_attributes(request.attributes), request.op)
         avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
         prepared = self.engine.prepare(request.op, given, tuple(avals))
-        return _header(service_pb2.InferResponse(results=map(codec.type_message, prepared.results)))
+        return _header(
+            service_pb2.InferResponse(
+                results=map(codec.type_message, prepared.results),
+                several=prepared.several,
+                constant=not catalog.get(request.op).differentiable,
+            )
+        )
 
     def _open_session(
         self, request: service_pb2.OpenSessionRequest, _: Any, principal: str, call: Call
@@ -196,6 +208,12 @@ class Dispatcher:
     def _hvp(self, request: service_pb2.HvpRequest, _: Any, principal: str, call: Call) -> Parts:
         return _header(plain.hvp_response(self._asked(plain.hvp(request), principal, call)))
 
+    def _pushforward(
+        self, request: service_pb2.PushforwardRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        answer = self._asked(plain.pushforward(request), principal, call)
+        return _header(plain.pushforward_response(answer))
+
     def _execute(
         self,
         request: service_pb2.ExecuteRequest,
@@ -264,6 +282,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "GetValue": Dispatcher._get_value,
     "Pullback": Dispatcher._pullback,
     "Hvp": Dispatcher._hvp,
+    "Pushforward": Dispatcher._pushforward,
     "Release": Dispatcher._release,
     "Execute": Dispatcher._execute,
     "ListOps": Dispatcher._list_ops,
@@ -318,14 +337,17 @@ def _ops_message() -> service_pb2.ListOpsResponse:
         entry = catalog.CATALOG[name]
         if entry.private:
             continue
-        rule = RULES[name]
+        found = derivatives(entry)
         info = message.ops.add(
             name=name,
             operands=entry.operands,
             doc=entry.doc,
-            has_vjp=entry.differentiable,
-            has_jvp=entry.differentiable and rule.jvp is not None,
+            has_vjp=found.vjp,
+            has_jvp=found.hvp,
         )
+        for dtype in entry.dtypes:
+            has = found if dtype in INEXACT else Derivatives()
+            info.support.add(dtype=tensors.number_of(dtype), vjp=has.vjp, jvp=has.jvp, hvp=has.hvp)
         for each in entry.attributes:
             info.attributes.add(
                 name=each.name,

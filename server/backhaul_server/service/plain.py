@@ -73,6 +73,21 @@ def hvp(request: service_pb2.HvpRequest) -> Execute:
     return _execute(request.session, question=codec.read_hvp(request, []))
 
 
+def pushforward(request: service_pb2.PushforwardRequest) -> Execute:
+    """Pushforward as an Execute without steps."""
+    return _execute(request.session, question=codec.read_pushforward(request, []))
+
+
+def pushforward_response(answer: Answer) -> service_pb2.PushforwardResponse:
+    """The answer of a plain Pushforward."""
+    assert answer.loss_value is not None
+    response = service_pb2.PushforwardResponse()
+    tensors.fill(response.value, answer.loss_value)
+    for tangent in answer.tangents:
+        tensors.fill(response.tangents.add(), tangent)
+    return response
+
+
 def pullback_response(answer: Answer) -> service_pb2.PullbackResponse:
     """The answer of a plain Pullback."""
     response = service_pb2.PullbackResponse()

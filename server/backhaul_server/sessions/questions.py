@@ -11,13 +11,21 @@ import numpy as np
 from backhaul_proto.catalog.avals import aval
 from backhaul_proto.errors import AutodiffError, make_error
 from backhaul_proto.messages import (
+    Direction,
     GradientSet,
     HvpQuestion,
     NodeOrArray,
     PullbackQuestion,
+    PushforwardQuestion,
     Question,
+    asked_node,
 )
-from backhaul_server.engine.checks import Described, check_directions, check_loss
+from backhaul_server.engine.checks import (
+    Described,
+    check_directions,
+    check_loss,
+    check_requires_grad,
+)
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.tape import Tape
@@ -42,6 +50,7 @@ class Asked:
     values: Sequence[Array] = ()
     loss_value: Array | None = None
     sets: Sequence[GradientSet] = ()
+    tangents: Sequence[Array] = ()
 
 
 def check(question: Question, described: Callable[[int], Described], has_tangent: bool) -> None:
@@ -61,10 +70,14 @@ def check(question: Question, described: Callable[[int], Described], has_tangent
             return described(given).aval
         return aval(given.shape, given.dtype)
 
-    if isinstance(question, PullbackQuestion):
-        check_loss(described(question.loss), [kind(each) for each in question.cotangents])
-    else:
-        check_loss(described(question.loss), [])
+    match question:
+        case PullbackQuestion():
+            check_loss(described(question.loss), [kind(each) for each in question.cotangents])
+        case HvpQuestion():
+            check_loss(described(question.loss), [])
+        case PushforwardQuestion():
+            check_requires_grad("output", described(question.output))
+    if not isinstance(question, PullbackQuestion):
         for direction in question.directions:
             if len({leaf for leaf, _ in direction}) != len(direction):
                 raise make_error("INVALID_VALUE", "A direction names a leaf twice.")
@@ -72,6 +85,8 @@ def check(question: Question, described: Callable[[int], Described], has_tangent
             [[(described(leaf), kind(t)) for leaf, t in each] for each in question.directions],
             has_tangent,
         )
+    if isinstance(question, PushforwardQuestion):
+        return
     for each in question.wrt or ():
         wanted = described(each)
         if not wanted.requires_grad:
@@ -108,32 +123,23 @@ def ask(
     found = [engine.host(sound(each).value) for each in values]
     if question is None:
         return Asked(found)
-    loss = sound(question.loss)
+
+    def along(given: Sequence[Direction]) -> list[dict[Node, Any]]:
+        return [{sound(leaf): array(tangent) for leaf, tangent in each} for each in given]
+
+    asked = sound(asked_node(question))
+    value = engine.host(asked.value)
+    if isinstance(question, PushforwardQuestion):
+        pushed = tape.pushforward(asked, along(question.directions))
+        return Asked(found, value, tangents=[engine.host(each) for each in pushed])
     wrt = None if question.wrt is None else [sound(each) for each in question.wrt]
     if isinstance(question, PullbackQuestion):
         cotangents = [array(each) for each in question.cotangents]
-        sets = [_set(engine, each) for each in tape.pullback(loss, cotangents, wrt)]
+        sets = [_set(engine, each) for each in tape.pullback(asked, cotangents, wrt)]
     else:
-        sets = _hvp(engine, tape, loss, question, wrt, sound, array)
-    return Asked(found, engine.host(loss.value), sets)
-
-
-def _hvp(
-    engine: Engine,
-    tape: Tape,
-    loss: Node,
-    question: HvpQuestion,
-    wrt: Sequence[Node] | None,
-    sound: NodeOf,
-    array: Callable[[NodeOrArray], Any],
-) -> list[GradientSet]:
-    directions = [
-        {sound(leaf): array(tangent) for leaf, tangent in direction}
-        for direction in question.directions
-    ]
-    return [
-        _set(engine, gradients, products) for gradients, products in tape.hvp(loss, directions, wrt)
-    ]
+        pairs = tape.hvp(asked, along(question.directions), wrt)
+        sets = [_set(engine, gradients, products) for gradients, products in pairs]
+    return Asked(found, value, sets)
 
 
 def _set(

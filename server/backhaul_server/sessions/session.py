@@ -251,7 +251,14 @@ class Session:
         except NodeFailed as failure:
             failed = _failure(failure.error, [failure.node])
         return Answer(
-            self.epoch, base_id, failures, failed, asked.values, asked.loss_value, asked.sets
+            self.epoch,
+            base_id,
+            failures,
+            failed,
+            asked.values,
+            asked.loss_value,
+            asked.sets,
+            tangents=asked.tangents,
         )
 
     def _find(self, node: int) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from backhaul_proto.errors import make_error
@@ -77,16 +78,7 @@ class SessionTable:
             raise
         if request.seq != 1:
             return answer
-        return Answer(
-            answer.epoch,
-            answer.base_id,
-            answer.failures,
-            answer.question_failure,
-            answer.values,
-            answer.loss_value,
-            answer.sets,
-            self._limits,
-        )
+        return replace(answer, limits=self._limits)
 
     def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
         """Close a session and free all that it holds. Closing a closed one is not an error.

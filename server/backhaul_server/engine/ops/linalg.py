@@ -43,51 +43,13 @@ def _as_vector(F: Namespace, g: Array, operand: Array, axis: int) -> Array:
     return F.reshape(g, shape=tuple(shape))
 
 
-@rule("solve_lower")
-class SolveLower(Rule):
-    """x with a x = b (or a^H x = b), a lower triangular.  Giles (2008), 2.3.1."""
-
-    function = "solve_lower"
-
-    def jvp(
-        self,
-        F: Namespace,
-        y: Array,
-        a: Array,
-        b: Array,
-        da: Array,
-        db: Array,
-        adjoint: bool = False,
-    ) -> Array:
-        if da is not None:
-            low = F.tril(da)
-            moved = F.matmul(_adjoint_if(F, low, adjoint), y)
-            db = F.negative(moved) if db is None else F.subtract(db, moved)
-        return F.solve_lower(a, db, adjoint=adjoint)
-
-    def vjp(
-        self, F: Namespace, ct: Array, y: Array, a: Array, b: Array, adjoint: bool = False
-    ) -> Any:
-        back = F.solve_lower(a, ct, adjoint=not adjoint)
-
-        def of_a() -> Array:
-            left, right = (y, back) if adjoint else (back, y)
-            return F.negative(F.tril(F.matmul(left, _adjoint_if(F, right, True))))
-
-        return (of_a, lambda: back)
-
-
-def _adjoint_if(F: Namespace, x: Array, wanted: bool) -> Array:
-    return adjoint(F, x) if wanted else x
-
-
 @rule("linalg.cholesky")
 class Cholesky(Rule):
     """L with a = L L^H.  Murray (2016), arXiv:1602.07527, equations 8 and 10."""
 
-    def forward(self, xp: Any, a: Array) -> Array:
+    def forward(self, xp: Any, a: Array, upper: bool = False) -> Array:
         try:
-            return xp.linalg.cholesky(a)
+            low = xp.linalg.cholesky(xp.conj(xp.matrix_transpose(a)) if upper else a)
         except np.linalg.LinAlgError:
             raise make_error(
                 "NOT_POSITIVE_DEFINITE",
@@ -95,15 +57,19 @@ class Cholesky(Rule):
                 "so that should be: add a small multiple of the identity, or check that it is symmetric.",
                 op="linalg.cholesky",
             ) from None
+        return xp.conj(xp.matrix_transpose(low)) if upper else low
 
-    def jvp(self, F: Namespace, y: Array, a: Array, da: Array) -> Array:
-        inner = _solve_both(F, y, _hermitian_part(F, da), outer=False)
-        return F.matmul(y, _half_tril(F, inner))
+    def jvp(self, F: Namespace, y: Array, a: Array, da: Array, upper: bool = False) -> Array:
+        low = adjoint(F, y) if upper else y
+        inner = _solve_both(F, low, _hermitian_part(F, da), outer=False)
+        moved = F.matmul(low, _half_tril(F, inner))
+        return adjoint(F, moved) if upper else moved
 
-    def vjp(self, F: Namespace, ct: Array, y: Array, a: Array) -> Any:
+    def vjp(self, F: Namespace, ct: Array, y: Array, a: Array, upper: bool = False) -> Any:
         def of_a() -> Array:
-            inner = _half_tril(F, F.matmul(adjoint(F, y), F.tril(ct)))
-            outer = _solve_both(F, y, inner, outer=True)
+            low, of_low = (adjoint(F, y), adjoint(F, ct)) if upper else (y, ct)
+            inner = _half_tril(F, F.matmul(adjoint(F, low), F.tril(of_low)))
+            outer = _solve_both(F, low, inner, outer=True)
             half = F.xp.asarray(0.5, dtype=outer.dtype)
             return F.multiply(F.add(outer, adjoint(F, outer)), half)
 
@@ -124,5 +90,9 @@ def _hermitian_part(F: Namespace, x: Array) -> Array:
 
 def _solve_both(F: Namespace, low: Array, x: Array, *, outer: bool) -> Array:
     """L^-1 x L^-H, or L^-H x L^-1 when outer."""
-    left = F.solve_lower(low, x, adjoint=outer)
-    return adjoint(F, F.solve_lower(low, adjoint(F, left), adjoint=outer))
+    trans = "C" if outer else "N"
+
+    def solve(right: Array) -> Array:
+        return F.linalg_solve_triangular(low, right, trans=trans, lower=True)
+
+    return adjoint(F, solve(adjoint(F, solve(x))))

@@ -1,0 +1,175 @@
+"""What rules of eigenvalues and singular values share: gaps, checks of degeneracy and gauge.
+
+Eigenvectors are defined up to phases, and up to any basis where eigenvalues are equal. A loss that does
+not depend on that choice has a derivative; what a cotangent says against it is measured here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_server.engine.memory import Need
+from backhaul_server.engine.ops.linalg import adjoint
+from backhaul_server.engine.rules import Array, Namespace
+
+
+def close(xp: Any, x: Array) -> float:
+    """How near two values may be, relative to the largest, that still count as different.
+
+    Rounding in a derivative grows with the inverse of their distance.
+    """
+    eps = float(xp.finfo(x.dtype).eps)
+    return math.pow(eps, 2 / 3)
+
+
+def negligible(xp: Any, x: Array) -> float:
+    """What is rounding, relative to the largest."""
+    return math.sqrt(float(xp.finfo(x.dtype).eps))
+
+
+def largest(xp: Any, x: Array) -> Array:
+    """The largest size among the last axis's elements, kept as an axis; 0 where there are none."""
+    return xp.max(xp.abs(x), axis=-1, keepdims=True, initial=0)
+
+
+def size(xp: Any, x: Array) -> float:
+    """The largest size of all elements."""
+    return float(xp.max(xp.abs(x), initial=0))
+
+
+def as_row(F: Namespace, v: Array) -> Array:
+    """A vector as a matrix of one row."""
+    return F.reshape(v, shape=(*v.shape[:-1], 1, v.shape[-1]))
+
+
+def as_column(F: Namespace, v: Array) -> Array:
+    """A vector as a matrix of one column."""
+    return F.reshape(v, shape=(*v.shape, 1))
+
+
+def eye(F: Namespace, x: Array) -> Array:
+    """The identity of the size and dtype of a square matrix."""
+    return F.xp.eye(x.shape[-1], dtype=x.dtype)
+
+
+def real_diagonal(F: Namespace, x: Array) -> Array:
+    """The real part of the diagonal."""
+    return F.sum(F.real(F.multiply(x, eye(F, x))), axis=-1)
+
+
+def hermitian_part(F: Namespace, x: Array) -> Array:
+    """(x + x^H) / 2."""
+    return F.multiply(F.add(x, adjoint(F, x)), 0.5)
+
+
+def skew_part(F: Namespace, x: Array) -> Array:
+    """(x - x^H) / 2."""
+    return F.multiply(F.subtract(x, adjoint(F, x)), 0.5)
+
+
+def inverse(F: Namespace, x: Array, none: Array) -> Array:
+    """1 / x, and 0 where ``none`` says so."""
+    return F.where(none, 0.0, F.divide(1.0, F.where(none, 1.0, x)))
+
+
+def differences(F: Namespace, w: Array) -> Array:
+    """The matrix of w_j - w_i."""
+    return F.subtract(as_row(F, w), as_column(F, w))
+
+
+def blocks(xp: Any, w: Array) -> Array:
+    """For sorted values, the number of the group of (nearly) equal ones that each is in."""
+    n = w.shape[-1]
+    steps = xp.abs(w[..., 1:] - w[..., :-1]) > close(xp, w) * largest(xp, w)
+    before = xp.tril(xp.ones((n, n), dtype=w.dtype))[:, 1:]
+    return xp.sum(before * xp.astype(steps, w.dtype)[..., None, :], axis=-1)
+
+
+def same_block(xp: Any, w: Array) -> Array:
+    """For each pair of sorted values, whether they are (nearly) equal; each is so with itself."""
+    number = blocks(xp, w)
+    return number[..., :, None] == number[..., None, :]
+
+
+def rotation(xp: Any, w: Array, moved: Array) -> tuple[Array, Array]:
+    """How a perturbation splits equal values: their tangents, ascending, and the basis that it chooses.
+
+    Args:
+        xp: the namespace.
+        w: sorted values.
+        moved: the perturbation, Hermitian, in the basis of the vectors.
+
+    Returns:
+        The tangents of w, and unitary matrices that mix equal values only.
+        Kato (1995), Perturbation Theory for Linear Operators, II.2.
+    """
+    together = same_block(xp, w)
+    if not xp.any(together & ~xp.eye(w.shape[-1], dtype=together.dtype)):
+        diagonal = xp.sum(xp.real(moved) * xp.eye(w.shape[-1], dtype=w.dtype), axis=-1)
+        return diagonal, xp.astype(
+            xp.broadcast_to(xp.eye(w.shape[-1], dtype=w.dtype), moved.shape), moved.dtype
+        )
+    inside = xp.where(together, moved, xp.zeros((), dtype=moved.dtype))
+    apart = 3 * w.shape[-1] * max(size(xp, inside), 1e-30)  # so that blocks stay in their order
+    shift = blocks(xp, w) * apart
+    shifted = inside + xp.astype(
+        shift[..., None, :] * xp.eye(w.shape[-1], dtype=w.dtype), moved.dtype
+    )
+    found, basis = xp.linalg.eigh(shifted)
+    return found - shift, xp.where(together, basis, xp.zeros((), dtype=moved.dtype))
+
+
+def degenerate(op: str, what: str, x: Array) -> BackhaulError:
+    """The error for a derivative that equal or zero values leave undefined."""
+    return make_error(
+        "DEGENERATE_SPECTRUM",
+        f"{op}: {what}, for a matrix of shape {x.shape}. Use a loss that depends on the values alone "
+        "(eigvalsh, svdvals), or on the vectors of different values; or add a small perturbation to x.",
+        op=op,
+        actual=x.shape,
+    )
+
+
+def check_phases(xp: Any, op: str, turning: Array, scale: float) -> None:
+    """Raise when the cotangent turns phases of vectors, which are anyone's choice.
+
+    Args:
+        xp: the namespace.
+        op: the op's name.
+        turning: a skew-Hermitian matrix, whose diagonal is how much the loss changes with each phase.
+        scale: what that is to be compared with.
+    """
+    n = turning.shape[-1]
+    amount = size(xp, turning * xp.eye(n, dtype=turning.dtype))
+    if amount > negligible(xp, turning) * scale:
+        raise make_error(
+            "GAUGE_DEPENDENT",
+            f"{op}: the loss depends on the phases of the vectors ({amount / scale:.1e} of the size of "
+            "their cotangent), which the decomposition leaves open, so it has no derivative. Combine the "
+            "vectors so that phases cancel: v w v^H, |v|², u s vh.",
+            op=op,
+            actual=f"{amount / scale:.3g}",
+        )
+
+
+def check_equal(xp: Any, op: str, w: Array, ct: Array, x: Array) -> None:
+    """Raise when equal values have different cotangents: their order is rounding's choice."""
+    apart = xp.where(same_block(xp, w), xp.abs(ct[..., None, :] - ct[..., :, None]), 0)
+    if size(xp, apart) > negligible(xp, ct) * size(xp, ct):
+        raise degenerate(op, "the loss tells equal values apart, where it has a kink", x)
+
+
+def is_used(xp: Any, ct: Array | None, axis: int) -> Any:
+    """For each vector, whether a cotangent that is not zero belongs to it."""
+    return False if ct is None else xp.any(ct != 0, axis=axis)
+
+
+def matrix_need(operands: tuple[Aval, ...], results: tuple[Aval, ...]) -> Need:
+    """The memory of a decomposition: LAPACK works on copies, derivatives make some dozen matrices."""
+    given, made = operands[0].nbytes, sum(each.nbytes for each in results)
+    return Need(
+        value=given + 2 * made, kept=made, gradient=6 * (given + made), hvp=20 * (given + made)
+    )
