@@ -48,6 +48,10 @@ def _spread(
     return aval(reduced(x.shape, axis, keepdims), real_dtype(floating(x.dtype)))
 
 
+def _centred(avals: tuple[Aval, ...], axis: tuple[int, ...]) -> Aval:
+    return avals[0]
+
+
 def _median(avals: tuple[Aval, ...], axis: Axes = None, keepdims: bool = False) -> Aval:
     return _quantile(avals, 0.5, axis, keepdims)
 
@@ -73,6 +77,17 @@ reduction(
     infer=reducing(floating),
     floating=True,
     samples=NOT_EMPTY,
+)
+register(
+    Op(
+        "centred",
+        ("x",),
+        _centred,
+        "x less its mean over axes.",
+        attributes=(Attribute("axis", "ints", required=True),),
+        private=True,
+        samples=(Sample(((2, 3),), {"axis": (1,)}), Sample(((2, 3, 2),), {"axis": (0, 2)})),
+    )
 )
 reduction(
     "var",

@@ -78,6 +78,7 @@ def numpy_namespace() -> Namespace:
             "cumulative_prod": np.cumprod,
             "cumulative_sum": np.cumsum,
             "linear_recurrence": linear_recurrence,
+            "put_in_order": _put_in_order,
         },
     )
 
@@ -126,3 +127,9 @@ def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
 
 def _cumulative_logsumexp(x: Array, axis: int) -> Array:
     return np.logaddexp.accumulate(x, axis=axis)
+
+
+def _put_in_order(x: Array, order: Array, axis: int) -> Array:
+    y = np.empty_like(x)
+    np.put_along_axis(y, order, x, axis)
+    return y

@@ -19,8 +19,8 @@ class Sort(AlongAxis):
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, axis: int) -> Any:
         def of_x() -> Array:
-            places = F.argsort(F.argsort(x, axis=axis), axis=axis)
-            return F.permute_along_axis(ct, places, axis=axis)
+            order = F.argsort(x, axis=axis)
+            return F.permute_along_axis(ct, order, axis=axis, inverse=True)
 
         return (of_x,)
 
@@ -35,18 +35,36 @@ class ArgSort(AlongAxis, NotDifferentiable):
 
 @rule("permute_along_axis")
 class PermuteAlongAxis(Rule):
-    """y[i] = x[order[i]]; the inverse permutation undoes it."""
+    """y[i] = x[order[i]], or y[order[i]] = x[i] as the inverse, which undoes it."""
 
-    def forward(self, xp: Any, x: Array, order: Array, axis: int) -> Array:
-        return xp.take_along_axis(x, order, axis=axis)
+    def forward(self, xp: Any, x: Array, order: Array, axis: int, inverse: bool = False) -> Array:
+        permute = xp.put_in_order if inverse else xp.take_along_axis
+        return permute(x, order, axis=axis)
 
     def jvp(
-        self, F: Namespace, y: Array, x: Array, order: Array, dx: Array, dorder: None, axis: int
+        self,
+        F: Namespace,
+        y: Array,
+        x: Array,
+        order: Array,
+        dx: Array,
+        dorder: None,
+        axis: int,
+        inverse: bool = False,
     ) -> Array:
-        return F.permute_along_axis(dx, order, axis=axis)
+        return F.permute_along_axis(dx, order, axis=axis, inverse=inverse)
 
-    def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, order: Array, axis: int) -> Any:
+    def vjp(
+        self,
+        F: Namespace,
+        ct: Array,
+        y: Array,
+        x: Array,
+        order: Array,
+        axis: int,
+        inverse: bool = False,
+    ) -> Any:
         return (
-            lambda: F.permute_along_axis(ct, F.argsort(order, axis=axis), axis=axis),
+            lambda: F.permute_along_axis(ct, order, axis=axis, inverse=not inverse),
             lambda: None,
         )

@@ -31,6 +31,31 @@ class Mean(Reduction, Linear):
         return (of_x,)
 
 
+@rule("centred")
+class Centred(Linear):
+    """y = x - mean(x): a projection, its own adjoint."""
+
+    def forward(self, xp: Any, x: Array, axis: Axes) -> Array:
+        return _centred(xp, x, axis)
+
+    def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, axis: Axes) -> Any:
+        return (lambda: F.centred(ct, axis=axis),)
+
+
+def _centred(xp: Any, x: Array, axis: Axes) -> Array:
+    """A new array of the elements less their mean, whose own rounding error is taken off.
+
+    What is left of equal elements is exactly 0: their difference from the rounded mean is exact, and so
+    is that of the mean and the same with the error added, which rounds to the element.
+    """
+    count = size_over(x.shape, axis) or 1
+    mean = xp.sum(x, axis=axis, keepdims=True) / count
+    y = x - mean
+    error = xp.sum(y, axis=axis, keepdims=True) / count
+    y -= (mean + error) - mean
+    return y
+
+
 @rule("var")
 class Var(Reduction):
     """y = sum |c|**2 / d with c = x - mean(x), so dy = 2 sum Re(conj(c) dx) / d: the mean's part is 0."""
@@ -39,7 +64,8 @@ class Var(Reduction):
         self, xp: Any, x: Array, axis: Axes, correction: float = 0.0, keepdims: bool = False
     ) -> Array:
         c = _centred(xp, x, axis)
-        total = xp.sum(xp.real(xp.multiply(c, xp.conj(c))), axis=axis, keepdims=keepdims)
+        c *= xp.conj(c)
+        total = xp.sum(xp.real(c), axis=axis, keepdims=keepdims)
         divisor = size_over(x.shape, axis) - correction
         if divisor > 0:
             return total / divisor
@@ -71,7 +97,7 @@ class Var(Reduction):
         return (lambda: F.multiply(kept(F, ct, x, axis), self._slope(F, y, x, axis, correction)),)
 
     def _slope(self, F: Namespace, y: Array, x: Array, axis: Axes, correction: float) -> Array:
-        return F.multiply(_centred(F, x, axis), 2.0 * _reciprocal(x, axis, correction))
+        return F.multiply(F.centred(x, axis=axis), 2.0 * _reciprocal(x, axis, correction))
 
 
 @rule("std")
@@ -86,19 +112,8 @@ class Std(Var):
     def _slope(self, F: Namespace, y: Array, x: Array, axis: Axes, correction: float) -> Array:
         y = kept(F, y, x, axis)
         zero = F.equal(y, 0)
-        direction = F.divide(_centred(F, x, axis), F.where(zero, 1.0, y))
+        direction = F.divide(F.centred(x, axis=axis), F.where(zero, 1.0, y))
         return F.where(zero, 0.0, F.multiply(direction, _reciprocal(x, axis, correction)))
-
-
-def _centred(F: Namespace, x: Array, axis: Axes) -> Array:
-    """The elements less their mean; exactly 0 for equal ones, as the mean's rounding error is taken off.
-
-    F may be an array namespace too.
-    """
-    count = size_over(x.shape, axis) or 1
-    mean = F.divide(F.sum(x, axis=axis, keepdims=True), count)
-    error = F.divide(F.sum(F.subtract(x, mean), axis=axis, keepdims=True), count)
-    return F.subtract(x, F.add(mean, error))
 
 
 def _reciprocal(x: Array, axis: Axes, correction: float) -> float:
