@@ -92,7 +92,7 @@ register(
 reduction(
     "var",
     "The variance over axes: the mean of abs(x - mean(x))**2, a real number.\n\n"
-    "It is 0 where all elements are equal, without rounding. The sum is divided by the number of elements "
+    "It is exactly 0 where all elements are equal. The sum is divided by the number of elements "
     "less the correction; where that is not positive, the variance is NaN or infinite.",
     infer=_spread,
     floating=True,

@@ -43,16 +43,14 @@ class Centred(Linear):
 
 
 def _centred(xp: Any, x: Array, axis: Axes) -> Array:
-    """A new array of the elements less their mean, whose own rounding error is taken off.
+    """A new array of the elements less their mean.
 
-    What is left of equal elements is exactly 0: their difference from the rounded mean is exact, and so
-    is that of the mean and the same with the error added, which rounds to the element.
+    They are taken less the first of them before: so equal ones give exactly 0 however many they are, and
+    those far from 0 keep the digits in which they differ.
     """
-    count = size_over(x.shape, axis) or 1
-    mean = xp.sum(x, axis=axis, keepdims=True) / count
-    y = x - mean
-    error = xp.sum(y, axis=axis, keepdims=True) / count
-    y -= (mean + error) - mean
+    first = tuple(slice(0, 1) if i in axis else slice(None) for i in range(len(x.shape)))
+    y = x - x[first]
+    y -= xp.sum(y, axis=axis, keepdims=True) / (size_over(x.shape, axis) or 1)
     return y
 
 
