@@ -40,7 +40,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-einsum ops ops-check \
+.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-einsum bench-memory ops ops-check \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -109,6 +109,9 @@ bench: $(VENV)/.stamp-server ## the benchmarks (BENCH_ARGS)
 bench-einsum: $(BENCH_VENV)/.stamp ## tensor networks against opt_einsum, JAX and torch (BENCH_ARGS=--quick)
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/einsum/run.py $(BENCH_ARGS)
+
+bench-memory: $(VENV)/.stamp-server ## memory of einsum's value and gradient, predicted and measured (BENCH_ARGS=FOLDER)
+	@$(BIN)/python benchmarks/einsum/memory.py $(BENCH_ARGS)
 
 # ---------------------------------------------------------------- checks
 lint: $(VENV)/.stamp-dev ## format and lint, checked

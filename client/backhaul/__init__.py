@@ -179,6 +179,7 @@ from backhaul._ops import (
 from backhaul.along_axes import argsort, cumprod, cumsum, diff, sort, trapezoid
 from backhaul.checking import GradReport, check_grad
 from backhaul.connection import Connection, connect
+from backhaul.contraction_paths import ContractionPath, contract_path
 from backhaul.functions import apply, einsum, fetch, ops, tracked_einsum
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.indexing import scatter_add, take, take_along_axis
@@ -245,6 +246,7 @@ __all__ = [
     "BackhaulError",
     "Cancelled",
     "Connection",
+    "ContractionPath",
     "DeadlineExceeded",
     "GradReport",
     "Gradients",
@@ -327,6 +329,7 @@ __all__ = [
     "conj",
     "conjugate",
     "connect",
+    "contract_path",
     "cos",
     "cosh",
     "count_nonzero",

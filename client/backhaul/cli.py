@@ -41,6 +41,16 @@ def serve(
     max_message_bytes: Annotated[
         int | None, typer.Option(help="Largest message either way (1 GiB).")
     ] = None,
+    session_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory that a session may use, such as 512MiB or 4GB (half of what the process may)."
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Memory of all sessions together (four fifths of what the process may)."),
+    ] = None,
     grace: Annotated[
         float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")
     ] = None,

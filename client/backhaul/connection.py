@@ -18,7 +18,7 @@ from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError, TransportError, make_error
-from backhaul_proto.messages import Answer, Execute, Inferred, ServerInfo
+from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
 
 if TYPE_CHECKING:
     from backhaul.recorder import Recorder
@@ -199,11 +199,11 @@ class Connection:
         """One request of a session."""
         return self._ready().execute(request, timeout=self.timeout)
 
-    def session(self, recorder: Recorder) -> Session:
+    def session(self, recorder: Recorder, memory_limit: int = 0) -> Session:
         """A new session for a tape."""
         from backhaul.session import Session
 
-        return Session(self, recorder)
+        return Session(self, recorder, memory_limit)
 
     @property
     def block_bytes(self) -> int:
@@ -221,6 +221,12 @@ class Connection:
                 self._inferred.clear()
             self._inferred[key] = found
         return found
+
+    def contract_path(
+        self, avals: tuple[Aval, ...], attributes: Attributes, memory_limit: int
+    ) -> ContractionCost:
+        """How the server would contract an einsum."""
+        return self._ready().contract_path(avals, attributes, memory_limit, timeout=self.timeout)
 
     def close_session(self, session: bytes, epoch: bytes) -> None:
         """Close a session if the server can be reached; if not, its lease ends it."""

@@ -16,7 +16,7 @@ from backhaul.parts import may_be_of_a_step, send_in_parts
 from backhaul.recorder import Recorder
 from backhaul.signatures import NodeType
 from backhaul.unusable import forked, tape_closed
-from backhaul_proto.errors import AutodiffError, BackhaulError
+from backhaul_proto.errors import AutodiffError, BackhaulError, MemoryLimitExceeded, ServerBusy
 from backhaul_proto.messages import CONSTANT, Answer, Call, Question
 
 Array = np.ndarray[Any, Any]
@@ -33,16 +33,18 @@ class Core:
         failures: nodes that have an error in place of a value.
         dropped: ids of handles that are gone. Finalizers append; requests take them along.
         closed: whether the tape was closed.
+        memory_limit: bytes that the session may use; 0: what the server allows.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, memory_limit: int = 0) -> None:
         self.connection = connection
+        self.memory_limit = memory_limit
         self.recorder = Recorder()
         self.failures = Failures(self.recorder.sources)
         self.dropped: deque[int] = deque()
         self.closed = False
         self._process = os.getpid()
-        self._session = connection.session(self.recorder)
+        self._session = connection.session(self.recorder, memory_limit)
         self._to_release: set[int] = set()
 
     @property
@@ -129,7 +131,7 @@ class Core:
         failures.check(values, question)
         try:
             answer = self._execute(values, question)
-        except AutodiffError as error:
+        except (AutodiffError, MemoryLimitExceeded) as error:
             failures.locate(error)
             raise
         self._to_release.clear()
@@ -142,7 +144,13 @@ class Core:
         session, recorder = self._session, self.recorder
         refused_before = session.refused
         try:
-            return session.execute(self._to_release, values, question)
+            try:
+                return session.execute(self._to_release, values, question)
+            except (MemoryLimitExceeded, ServerBusy) as error:
+                for_memory = "held" in error.details  # else the server is busy with other things
+                if not for_memory or not self._release_first():
+                    raise
+                return session.execute(self._to_release, values, question)
         except BackhaulError as error:
             open_steps = recorder.next_id > recorder.columns.base
             if not open_steps or not may_be_of_a_step(error, refused_before=refused_before):
@@ -150,6 +158,24 @@ class Core:
         send_in_parts(session, recorder, self.failures, self._to_release)
         self.failures.check(values, question)
         return session.execute(self._to_release, values, question)
+
+    def _release_first(self) -> bool:
+        """Release what has no handle by a request of its own; whether there was anything.
+
+        What a refused request released is held still, and a release takes effect with the next request.
+        Constants that are only kept to be found again go too.
+        """
+        recorder = self.recorder
+        for node in recorder.constants.unheld():
+            recorder.constants.forget(node)
+            self.dropped.append(node)
+        self._take_dropped()
+        sent = {node for node in self._to_release if node < recorder.columns.base}
+        if sent:
+            recorder.leave_out_unneeded(self._to_release)
+            self._session.execute(sent, until=0)
+            self._to_release -= sent
+        return bool(sent)
 
     def _take_dropped(self) -> None:
         self.recorder.mend()

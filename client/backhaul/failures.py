@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from backhaul.recorder import Recorder
 from backhaul.sources import Sources
-from backhaul_proto.errors import AutodiffError, BackhaulError, MissingNode, from_wire
+from backhaul_proto.errors import BackhaulError, MissingNode, from_wire
 from backhaul_proto.messages import (
     Failure,
     NodeOrArray,
@@ -83,10 +83,11 @@ class Failures:
             self.note([failure])
         return _error(self._of[failure.node])
 
-    def locate(self, error: AutodiffError) -> None:
+    def locate(self, error: BackhaulError) -> None:
         """Tell an error that came from the server which line of the user's recorded its node."""
         node = error.details.get("node", "")
-        if node.isdecimal() and not isinstance(error, MissingNode):
+        told = "source" in error.details or isinstance(error, MissingNode)
+        if node.isdecimal() and not told:
             source = self._sources.find(int(node))
             if source is not None:
                 error.message = _with_source(error.message, source)

@@ -26,6 +26,7 @@ def einsum(
     *operands: Any,
     sizes: Mapping[str | int, int] | None = None,
     path: Iterable[Iterable[int]] | None = None,
+    optimize: bool | str | Sequence[Any] = True,
 ) -> TrackedTensor:
     """Sum of products of operands along labelled axes: Einstein's summation, in NumPy's notation.
 
@@ -39,11 +40,22 @@ def einsum(
             ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
         sizes: sizes of labels that stand in the output only.
         path: an opt_einsum path. Left out: the best order found, once for an expression and its shapes.
+        optimize: how to find that order, by NumPy's and opt_einsum's names; with parentheses, inside each
+            group. True or ``"auto"``: a search that takes a few times as long as value and gradient will,
+            and about 4 s at most. ``"auto-hq"``: the same search, for seconds whatever the expression
+            costs. False: pairs from left to right. ``"greedy"`` (also ``"eager"``, ``"opportunistic"``);
+            ``"random-greedy"`` and ``"random-greedy-128"``, the best of 32 and 128, the same in each run.
+            ``"optimal"``: the fewest multiplications, for up to 14 operands; ``"branch-all"`` (7),
+            ``"branch-2"`` (14), ``"branch-1"`` (64); ``"dp"`` (``"dynamic-programming"``; 25, fewer where
+            many of them hang together). ``"cotengra"``: where the server has it
+            (``pip install backhaul[cotengra]``). Or a path, as ``path=``; NumPy's
+            ``["einsum_path", (0, 1), ...]`` too.
 
     Raises:
         InvalidArgument: EINSUM_SYNTAX, EINSUM_OPERAND_COUNT, EINSUM_RANK (a term has more or fewer
             labels than its operand has axes), EINSUM_DIMENSION (sizes of one label differ), EINSUM_OUTPUT
-            (a label of the output has no size).
+            (a label of the output has no size), INVALID_ATTRIBUTE (a path that does not fit, a search that
+            is unknown, not installed, or cannot take so many operands).
         MissingNode: an operand is on another tape, or was released.
 
     Example:
@@ -52,7 +64,7 @@ def einsum(
         >>> bh.einsum("ij,jk->ik", a, np.ones((3, 4))).shape
         (2, 4)
     """
-    if type(subscripts) is str and sizes is None and path is None:
+    if type(subscripts) is str and sizes is None and path is None and optimize is True:
         return record_einsum(subscripts, operands)
     if sizes is not None and not isinstance(sizes, Mapping):
         raise make_error(
@@ -63,13 +75,13 @@ def einsum(
         )
     given = () if subscripts is _MISSING else (subscripts, *operands)
     if isinstance(subscripts, Handle):
-        _check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
-    arrays, attributes = einsum_attributes(given, sizes=sizes, path=path)
+        check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
+    arrays, attributes = einsum_attributes(given, sizes=sizes, path=path, optimize=optimize)
     result: TrackedTensor = record_bound(EINSUM, arrays, bind(EINSUM, attributes))
     return result
 
 
-def _check_lists(lists: Iterable[Any]) -> None:
+def check_lists(lists: Iterable[Any]) -> None:
     """Refuse tensors as lists of labels: to look through one is to record its parts."""
     if any(isinstance(each, Handle) for each in lists):
         raise make_error(
@@ -80,12 +92,15 @@ def _check_lists(lists: Iterable[Any]) -> None:
         )
 
 
-def tracked_einsum(subscripts: str, operands: Sequence[Any]) -> TrackedTensor:
+def tracked_einsum(
+    subscripts: str, operands: Sequence[Any], *, optimize: bool | str | Sequence[Any] = True
+) -> TrackedTensor:
     """`einsum` with its operands in a list, as chainrules has it.
 
     Args:
         subscripts: such as ``"ij,jk->ik"``.
         operands: tensors, arrays and numbers, at least one of them a tensor.
+        optimize: how to find the order of contraction, as in `einsum`.
 
     Raises:
         InvalidArgument, MissingNode: as `einsum`.
@@ -102,7 +117,11 @@ def tracked_einsum(subscripts: str, operands: Sequence[Any]) -> TrackedTensor:
             f"The subscripts are {subscripts!r:.100}; they are a string such as 'ij,jk->ik'. For lists of "
             "labels call einsum.",
         )
-    return record_einsum(str(subscripts), tuple(operands))
+    if optimize is True:
+        return record_einsum(str(subscripts), tuple(operands))
+    arrays, attributes = einsum_attributes((str(subscripts), *operands), optimize=optimize)
+    result: TrackedTensor = record_bound(EINSUM, arrays, bind(EINSUM, attributes))
+    return result
 
 
 def apply(name: str, /, *operands: Any, **attributes: Any) -> Any:

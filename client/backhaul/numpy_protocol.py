@@ -76,8 +76,6 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
         return getattr(arguments[0], path)
     if path in _OTHERWISE:
         raise TypeError(f"{name} {_OTHERWISE[path]}")
-    if path == "einsum":
-        keywords = {key: value for key, value in keywords.items() if key != "optimize"}
     return _find(name, path)(*arguments, **keywords)
 
 

@@ -67,9 +67,10 @@ class Session:
         begun: whether the server may know the session.
     """
 
-    def __init__(self, connection: Connection, recorder: Recorder) -> None:
+    def __init__(self, connection: Connection, recorder: Recorder, memory_limit: int = 0) -> None:
         self._connection = connection
         self._recorder = recorder
+        self._memory_limit = memory_limit
         self.id = os.urandom(16)
         self.epoch = b""
         self.begun = False
@@ -148,7 +149,18 @@ class Session:
             data = codec.write_block(piece.block)
             block = BlockCall(codec.block_hash(data), None, piece.base, piece.inputs)
         tensors = () if piece is None else piece.tensors
-        request = Execute(self.id, self.epoch, seq, b"", block, tensors, values, question, release)
+        request = Execute(
+            self.id,
+            self.epoch,
+            seq,
+            b"",
+            block,
+            tensors,
+            values,
+            question,
+            release,
+            self._memory_limit if seq == 1 else 0,  # the request that opens it
+        )
         header, _ = codec.write_execute(request)
         digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
         return replace(request, digest=digest), data

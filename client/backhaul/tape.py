@@ -13,6 +13,7 @@ from backhaul.connection import Connection, default_connection
 from backhaul.constants import Content, content_of, frozen
 from backhaul.core import Core
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
+from backhaul.limits import byte_limit
 from backhaul.questions import (
     Asked,
     find_node,
@@ -48,6 +49,13 @@ class Tape:
 
     Args:
         connection: where to; left out: ``$BACKHAUL_TARGET``, else a server inside this process.
+        memory_limit: bytes that the tape may use on the server, for what it holds and what stands beside
+            that while it computes. What would take more is refused before it is run
+            (MemoryLimitExceeded), and the tape lives on. Left out, or above the server's own limit for a
+            session (``connection.info().limits.session_memory``): that.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE for what is no connection, or no number of bytes.
 
     Example:
         >>> import numpy as np, backhaul as bh
@@ -60,14 +68,17 @@ class Tape:
                [24., 24., 24.]])
     """
 
-    def __init__(self, connection: Connection | None = None) -> None:
+    def __init__(
+        self, connection: Connection | None = None, *, memory_limit: int | None = None
+    ) -> None:
         if connection is not None and not isinstance(connection, Connection):
             raise make_error(
                 "INVALID_VALUE",
                 f"A tape is made on a connection, and {connection!r:.100} is none. Write "
                 "bh.Tape(bh.connect('host:port')), or bh.Tape() for the default one.",
             )
-        self._core = Core(connection or default_connection())
+        limit = 0 if memory_limit is None else byte_limit(memory_limit)
+        self._core = Core(connection or default_connection(), limit)
         # A hop less where it counts: for each step, and for each handle that goes.
         self._recorder = self._core.recorder
         self._dropped = self._core.dropped

@@ -7,6 +7,7 @@ two are joined (`tensors.join`); inside a process the arrays are handed over as 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -24,6 +25,8 @@ from backhaul_proto.messages import (
     Block,
     BlockCall,
     Call,
+    Contraction,
+    ContractionCost,
     Direction,
     Execute,
     Failure,
@@ -38,6 +41,8 @@ from backhaul_proto.messages import (
 from backhaul_proto.v1 import graph_pb2, service_pb2, tensor_pb2
 
 M = TypeVar("M", bound=Message)
+
+_UINT64: Final = 2**64 - 1
 
 Parts = tuple[bytes, list[Array]]
 """A header, and the tensors of its message."""
@@ -198,6 +203,8 @@ def write_execute(request: Execute) -> Parts:
         values=request.values,
         release=request.release,
     )
+    if request.memory_limit:
+        message.options.memory_limit = request.memory_limit
     if request.block is not None:
         message.block.hash = request.block.hash
         message.block.base_id = request.block.base_id
@@ -248,6 +255,7 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
         values=list(message.values),
         question=question,
         release=list(message.release),
+        memory_limit=message.options.memory_limit,
     )
 
 
@@ -407,12 +415,67 @@ def _read_failure(message: service_pb2.Failure) -> Failure:
 
 def limits_message(limits: Limits) -> service_pb2.Limits:
     """Limits as they travel."""
-    return service_pb2.Limits(max_message_bytes=limits.max_message_bytes)
+    return service_pb2.Limits(
+        max_message_bytes=limits.max_message_bytes, session_memory=limits.session_memory
+    )
 
 
 def read_limits(message: service_pb2.Limits) -> Limits:
     """Limits as plain data."""
-    return Limits(message.max_message_bytes)
+    return Limits(message.max_message_bytes, message.session_memory)
+
+
+# Contraction paths
+
+
+def cost_message(cost: ContractionCost, result: Aval) -> service_pb2.ContractPathResponse:
+    """What an einsum takes, as it travels."""
+    return service_pb2.ContractPathResponse(
+        steps=(
+            service_pb2.ContractionStep(
+                operands=each.operands,
+                subscripts=each.subscripts,
+                multiplications=min(each.multiplications, _UINT64),
+                elements=min(each.elements, _UINT64),
+                kept=each.kept,
+            )
+            for each in cost.steps
+        ),
+        naive_multiplications=_double(cost.naive_multiplications),
+        largest_intermediate=min(cost.largest_intermediate, _UINT64),
+        value_bytes=min(cost.value_bytes, _UINT64),
+        gradient_bytes=min(cost.gradient_bytes, _UINT64),
+        hvp_bytes=min(cost.hvp_bytes, _UINT64),
+        result=type_message(result),
+    )
+
+
+def read_cost(message: service_pb2.ContractPathResponse) -> ContractionCost:
+    """What an einsum takes, as plain data."""
+    return ContractionCost(
+        tuple(
+            Contraction(
+                tuple(each.operands),
+                each.subscripts,
+                each.multiplications,
+                each.elements,
+                each.kept,
+            )
+            for each in message.steps
+        ),
+        message.naive_multiplications,
+        message.largest_intermediate,
+        message.value_bytes,
+        message.gradient_bytes,
+        message.hvp_bytes,
+    )
+
+
+def _double(count: int | float) -> float:
+    try:
+        return float(count)
+    except OverflowError:
+        return math.inf
 
 
 # Avals

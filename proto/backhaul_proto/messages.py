@@ -100,7 +100,10 @@ def asked_node(question: Question) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """A block of steps and the questions at its end; see ExecuteRequest."""
+    """A block of steps and the questions at its end; see ExecuteRequest.
+
+    ``memory_limit`` is an option of the session that it opens, in bytes; 0: what the server allows.
+    """
 
     session: bytes
     epoch: bytes = b""
@@ -111,6 +114,7 @@ class Execute:
     values: Sequence[int] = ()
     question: Question | None = None
     release: Sequence[int] = ()
+    memory_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +139,15 @@ class GradientSet:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the server asks its clients to keep to."""
+    """What the server asks its clients to keep to.
+
+    Attributes:
+        max_message_bytes: largest message either way.
+        session_memory: bytes that a session may use at most; 0: the server has not said.
+    """
 
     max_message_bytes: int
+    session_memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,7 @@ class SessionInfo:
     bytes: int
     age_seconds: float
     last_seq: int
+    memory_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +221,7 @@ class ContractionCost:
 
     Attributes:
         steps: in order.
-        naive_multiplications: of one loop over all labels.
+        naive_multiplications: of one loop over all labels; infinity where a float cannot hold it.
         largest_intermediate: elements of the largest array that a step makes.
         value_bytes: peak of memory above the operands while the value is computed, result included.
         gradient_bytes: the same for value, then gradients of all operands that require one.
@@ -218,7 +229,7 @@ class ContractionCost:
     """
 
     steps: tuple[Contraction, ...]
-    naive_multiplications: int
+    naive_multiplications: float
     largest_intermediate: int
     value_bytes: int
     gradient_bytes: int

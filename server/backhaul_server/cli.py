@@ -39,7 +39,12 @@ def serve(settings: ServerSettings) -> int:
         signal.signal(number, on_signal)
     if settings.plugins:
         load_plugins()
-    dispatcher = Dispatcher(Engine(), max_message_bytes=settings.max_message_bytes)
+    dispatcher = Dispatcher(
+        Engine(),
+        max_message_bytes=settings.max_message_bytes,
+        session_memory=settings.session_memory,
+        memory=settings.memory,
+    )
     server = Server(dispatcher, settings.addresses, threads=settings.threads)
     server.start()
     for target in server.targets:

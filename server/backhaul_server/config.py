@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ByteSize, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -24,6 +24,17 @@ class ServerSettings(BaseSettings):
     )
     max_message_bytes: int = Field(
         1 << 30, ge=1 << 16, le=(1 << 31) - 1, description="Largest message either way, in bytes."
+    )
+    session_memory: ByteSize | None = Field(
+        None,
+        gt=0,
+        description="Memory that a session may use, such as 512MiB or 4GB; None: half of what the process "
+        "may.",
+    )
+    memory: ByteSize | None = Field(
+        None,
+        gt=0,
+        description="Memory that all sessions may use together; None: four fifths of what the process may.",
     )
     grace: float = Field(
         10.0,

@@ -353,3 +353,23 @@ def test_several_results(tape: bh.Tape) -> None:
     np.testing.assert_array_equal(tape.pullback(loss)[x], [[3.0, 4.0], [1.0, 2.0]])
     np.testing.assert_array_equal(tape.hvp(loss).hvp[x], np.ones((2, 2)))
     np.testing.assert_array_equal(bh.stack([second, first]).numpy(), [[3.0, 4.0], [1.0, 2.0]])
+
+
+def test_an_hvp_along_one_of_the_leaves_that_meet_in_another(tape: bh.Tape) -> None:
+    rng = np.random.default_rng(29)
+    a = rng.standard_normal(5)
+    b = rng.standard_normal((4, 5))
+    v = rng.standard_normal(5)
+    x, ws = tape.leaf(a), [tape.leaf(each) for each in b]
+    loss = bh.sum(tape.constant(np.zeros(1)))
+    for w in ws:
+        y = x * w
+        loss = loss + bh.sum(y * y)
+    # Cotangents without and with a tangent come to x, in either order.
+    for i in range(4):
+        result = tape.hvp(loss, tangents={ws[i]: v})
+        np.testing.assert_allclose(result.gradients[x], 2 * a * (b * b).sum(0), rtol=1e-13)
+        np.testing.assert_allclose(result.hvp[x], 4 * a * b[i] * v, rtol=1e-13)
+        for j, w in enumerate(ws):
+            expected = 2 * a * a * v if i == j else np.zeros(5)
+            np.testing.assert_allclose(result.hvp[w], expected, rtol=1e-13)

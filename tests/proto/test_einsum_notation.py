@@ -275,6 +275,84 @@ class TestOrder:
         assert caught.value.reason == "EINSUM_SYNTAX"
 
 
+def optimized(count: int, optimize: Any, subscripts: str | None = None, **others: Any) -> Any:
+    """The einsum of a chain of matrices, or of some in parentheses."""
+    terms = subscripts or ",".join(chr(945 + i) + chr(946 + i) for i in range(count))
+    shapes = ((2, 2),) * count
+    return resolved((terms, *shapes), optimize=optimize, **others)
+
+
+class TestOptimize:
+    @pytest.mark.parametrize(
+        ("given", "search"),
+        [
+            (None, None),
+            (True, None),
+            (np.True_, None),
+            ("auto", None),
+            (False, "naive"),
+            (np.False_, "naive"),
+            ("auto-hq", "auto-hq"),
+            ("Greedy", "greedy"),
+            ("eager", "greedy"),
+            ("opportunistic", "greedy"),
+            ("dynamic-programming", "dp"),
+            ("cotengra", "cotengra"),
+        ],
+    )
+    def test_names(self, given: Any, search: str | None) -> None:
+        assert optimized(4, given).search == search
+
+    def test_where_there_is_nothing_to_choose_plans_are_shared(self) -> None:
+        assert optimized(2, "optimal") == optimized(2, None)
+        assert optimized(4, "optimal") != optimized(4, None)
+
+    @pytest.mark.parametrize("path", [[(1, 2), (0, 1)], ["einsum_path", (1, 2), (0, 1)]])
+    def test_a_path(self, path: Any) -> None:
+        assert optimized(3, path) == optimized(3, None, path=[(1, 2), (0, 1)])
+
+    def test_parentheses_leave_it_the_order_in_a_group(self) -> None:
+        found = optimized(4, "greedy", "(ab,bc,cd),de")
+        assert (found.groups, found.search) == (((0, 1, 2), (4, 3)), "greedy")
+
+    def test_an_unknown_name_is_told_the_nearest(self) -> None:
+        with pytest.raises(InvalidArgument, match="'greedy'") as caught:
+            optimized(3, "gredy")
+        assert caught.value.reason == "INVALID_ATTRIBUTE"
+
+    @pytest.mark.parametrize(
+        ("name", "most"), [("optimal", 14), ("branch-all", 7), ("branch-2", 14), ("dp", 25)]
+    )
+    def test_exhaustive_searches_have_a_limit(self, name: str, most: int) -> None:
+        assert optimized(most, name).search == name
+        with pytest.raises(InvalidArgument, match=f"at most {most}.*auto-hq") as caught:
+            optimized(most + 1, name)
+        assert caught.value.reason == "INVALID_ATTRIBUTE"
+
+    def test_the_limit_is_for_a_group(self) -> None:
+        terms = [chr(97 + i) + chr(98 + i) for i in range(20)]
+        subscripts = f"({','.join(terms[:10])}),({','.join(terms[10:])})"
+        assert optimized(20, "optimal", subscripts).search == "optimal"
+
+    @pytest.mark.parametrize("given", [3, ("greedy", 1000), object(), max, "", [(0, 5)]])
+    def test_what_it_cannot_be(self, given: Any) -> None:
+        with pytest.raises(InvalidArgument) as caught:
+            optimized(3, given)
+        assert caught.value.reason == "INVALID_ATTRIBUTE"
+
+    @pytest.mark.parametrize("optimize", ["greedy", "auto", False, [(0, 1), (0, 1)]])
+    def test_not_beside_a_path(self, optimize: Any) -> None:
+        with pytest.raises(InvalidArgument, match="Leave one of them out") as caught:
+            optimized(3, optimize, path=[(1, 2), (0, 1)])
+        assert caught.value.reason == "INVALID_ATTRIBUTE"
+
+    def test_a_server_trusts_no_client(self) -> None:
+        with pytest.raises(InvalidArgument):
+            resolve(((2,),) * 3, subscripts="a,b,c", optimize="best")
+        with pytest.raises(InvalidArgument):
+            resolve(((2,),) * 3, subscripts="a,b,c", optimize="dp", path=((0, 1), (0, 1)))
+
+
 def test_a_surrogate_is_refused_before_it_travels() -> None:
     with pytest.raises(InvalidArgument) as caught:
         einsum_attributes(("a\udc80->a", (2, 2)))

@@ -21,7 +21,15 @@ from backhaul.unusable import connection_closed, forked
 from backhaul_proto import codec
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
-from backhaul_proto.messages import Answer, Execute, Inferred, Limits, ServerInfo, SessionInfo
+from backhaul_proto.messages import (
+    Answer,
+    ContractionCost,
+    Execute,
+    Inferred,
+    Limits,
+    ServerInfo,
+    SessionInfo,
+)
 from backhaul_proto.tensors import dtype_of
 from backhaul_proto.v1 import service_pb2
 
@@ -124,7 +132,9 @@ class Transport(ABC):
         reference = service_pb2.SessionRef(id=session, epoch=epoch)
         request = service_pb2.GetSessionRequest(session=reference)
         info = self._plain("GetSession", request, service_pb2.GetSessionResponse, timeout, session)
-        return SessionInfo(info.nodes, info.bytes, info.age_seconds, info.last_seq)
+        return SessionInfo(
+            info.nodes, info.bytes, info.age_seconds, info.last_seq, info.memory_limit
+        )
 
     def server_info(self, *, timeout: float | None) -> ServerInfo:
         """What the server is; its limits are kept to from then on."""
@@ -159,6 +169,24 @@ class Transport(ABC):
             codec.read_type(each, f"result {i}") for i, each in enumerate(response.results)
         )
         return Inferred(results, response.several, not response.constant)
+
+    def contract_path(
+        self,
+        avals: Sequence[Aval],
+        attributes: Attributes,
+        memory_limit: int,
+        *,
+        timeout: float | None,
+    ) -> ContractionCost:
+        """How an einsum of operands of these avals would be contracted."""
+        request = service_pb2.ContractPathRequest(
+            operands=map(codec.type_message, avals),
+            attributes=(codec.attribute_message(name, value) for name, value in attributes),
+            memory_limit=memory_limit,
+        )
+        return codec.read_cost(
+            self._plain("ContractPath", request, service_pb2.ContractPathResponse, timeout)
+        )
 
     def _plain(
         self,

@@ -34,16 +34,26 @@ class GetServerInfoResponse(_message.Message):
     def __init__(self, version: _Optional[str] = ..., protocol: _Optional[str] = ..., backend: _Optional[str] = ..., ops_digest: _Optional[bytes] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ...) -> None: ...
 
 class Limits(_message.Message):
-    __slots__ = ("max_message_bytes",)
+    __slots__ = ("max_message_bytes", "session_memory")
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SESSION_MEMORY_FIELD_NUMBER: _ClassVar[int]
     max_message_bytes: int
-    def __init__(self, max_message_bytes: _Optional[int] = ...) -> None: ...
+    session_memory: int
+    def __init__(self, max_message_bytes: _Optional[int] = ..., session_memory: _Optional[int] = ...) -> None: ...
+
+class SessionOptions(_message.Message):
+    __slots__ = ("memory_limit",)
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    memory_limit: int
+    def __init__(self, memory_limit: _Optional[int] = ...) -> None: ...
 
 class OpenSessionRequest(_message.Message):
-    __slots__ = ("session",)
+    __slots__ = ("session", "options")
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     session: SessionRef
-    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ...) -> None: ...
+    options: SessionOptions
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ...) -> None: ...
 
 class OpenSessionResponse(_message.Message):
     __slots__ = ("epoch", "limits")
@@ -70,16 +80,18 @@ class GetSessionRequest(_message.Message):
     def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ...) -> None: ...
 
 class GetSessionResponse(_message.Message):
-    __slots__ = ("nodes", "bytes", "age_seconds", "last_seq")
+    __slots__ = ("nodes", "bytes", "age_seconds", "last_seq", "memory_limit")
     NODES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     AGE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
     nodes: int
     bytes: int
     age_seconds: float
     last_seq: int
-    def __init__(self, nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ...) -> None: ...
+    memory_limit: int
+    def __init__(self, nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ...) -> None: ...
 
 class LeafRequest(_message.Message):
     __slots__ = ("session", "node", "value", "tangent", "constant")
@@ -162,6 +174,48 @@ class InferResponse(_message.Message):
     several: bool
     constant: bool
     def __init__(self, results: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., several: bool = ..., constant: bool = ...) -> None: ...
+
+class ContractPathRequest(_message.Message):
+    __slots__ = ("operands", "attributes", "memory_limit")
+    OPERANDS_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    operands: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorType]
+    attributes: _containers.RepeatedCompositeFieldContainer[_graph_pb2.Attribute]
+    memory_limit: int
+    def __init__(self, operands: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., attributes: _Optional[_Iterable[_Union[_graph_pb2.Attribute, _Mapping]]] = ..., memory_limit: _Optional[int] = ...) -> None: ...
+
+class ContractPathResponse(_message.Message):
+    __slots__ = ("steps", "naive_multiplications", "largest_intermediate", "value_bytes", "gradient_bytes", "hvp_bytes", "result")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    NAIVE_MULTIPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    LARGEST_INTERMEDIATE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GRADIENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HVP_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    steps: _containers.RepeatedCompositeFieldContainer[ContractionStep]
+    naive_multiplications: float
+    largest_intermediate: int
+    value_bytes: int
+    gradient_bytes: int
+    hvp_bytes: int
+    result: _tensor_pb2.TensorType
+    def __init__(self, steps: _Optional[_Iterable[_Union[ContractionStep, _Mapping]]] = ..., naive_multiplications: _Optional[float] = ..., largest_intermediate: _Optional[int] = ..., value_bytes: _Optional[int] = ..., gradient_bytes: _Optional[int] = ..., hvp_bytes: _Optional[int] = ..., result: _Optional[_Union[_tensor_pb2.TensorType, _Mapping]] = ...) -> None: ...
+
+class ContractionStep(_message.Message):
+    __slots__ = ("operands", "subscripts", "multiplications", "elements", "kept")
+    OPERANDS_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTS_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    operands: _containers.RepeatedScalarFieldContainer[int]
+    subscripts: str
+    multiplications: int
+    elements: int
+    kept: bool
+    def __init__(self, operands: _Optional[_Iterable[int]] = ..., subscripts: _Optional[str] = ..., multiplications: _Optional[int] = ..., elements: _Optional[int] = ..., kept: bool = ...) -> None: ...
 
 class GetValueRequest(_message.Message):
     __slots__ = ("session", "node")
@@ -284,7 +338,7 @@ class ReleaseResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "tensors")
+    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "options", "tensors")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -294,6 +348,7 @@ class ExecuteRequest(_message.Message):
     HVP_FIELD_NUMBER: _ClassVar[int]
     PUSHFORWARD_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     session: SessionRef
     seq: int
@@ -304,8 +359,9 @@ class ExecuteRequest(_message.Message):
     hvp: HvpQuestion
     pushforward: PushforwardQuestion
     release: _containers.RepeatedScalarFieldContainer[int]
+    options: SessionOptions
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class PullbackQuestion(_message.Message):
     __slots__ = ("loss", "cotangents", "wrt")

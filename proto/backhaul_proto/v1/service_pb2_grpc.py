@@ -54,6 +54,11 @@ class BackhaulServiceStub(object):
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.InferRequest.SerializeToString,
                 response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.InferResponse.FromString,
                 )
+        self.ContractPath = channel.unary_unary(
+                '/backhaul.v1.BackhaulService/ContractPath',
+                request_serializer=backhaul__proto_dot_v1_dot_service__pb2.ContractPathRequest.SerializeToString,
+                response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ContractPathResponse.FromString,
+                )
         self.GetValue = channel.unary_unary(
                 '/backhaul.v1.BackhaulService/GetValue',
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.GetValueRequest.SerializeToString,
@@ -151,6 +156,13 @@ class BackhaulServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ContractPath(self, request, context):
+        """How an einsum would be contracted, and what that takes, without running it and without a session.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetValue(self, request, context):
         """The value of a node.
         """
@@ -243,6 +255,11 @@ def add_BackhaulServiceServicer_to_server(servicer, server):
                     servicer.Infer,
                     request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.InferRequest.FromString,
                     response_serializer=backhaul__proto_dot_v1_dot_service__pb2.InferResponse.SerializeToString,
+            ),
+            'ContractPath': grpc.unary_unary_rpc_method_handler(
+                    servicer.ContractPath,
+                    request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ContractPathRequest.FromString,
+                    response_serializer=backhaul__proto_dot_v1_dot_service__pb2.ContractPathResponse.SerializeToString,
             ),
             'GetValue': grpc.unary_unary_rpc_method_handler(
                     servicer.GetValue,
@@ -422,6 +439,23 @@ class BackhaulService(object):
         return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/Infer',
             backhaul__proto_dot_v1_dot_service__pb2.InferRequest.SerializeToString,
             backhaul__proto_dot_v1_dot_service__pb2.InferResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ContractPath(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/ContractPath',
+            backhaul__proto_dot_v1_dot_service__pb2.ContractPathRequest.SerializeToString,
+            backhaul__proto_dot_v1_dot_service__pb2.ContractPathResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

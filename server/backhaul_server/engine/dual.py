@@ -77,13 +77,15 @@ def _lifted(name: str, found: Rule, F: Functions) -> Callable[..., Any]:
             else:
                 values.append(x)
                 tangents.append(None)
-        y = forward(*values, **keywords)
+        if keeps:
+            y, residual = forward(*values, needs=[t is not None for t in tangents], **keywords)
+        else:
+            y = forward(*values, **keywords)
         if not moves:
-            return y[0] if keeps else y
+            return y
         if jvp is None:
             raise hvp_not_supported(name)
         if keeps:
-            y, residual = y
             dy, _ = jvp(F, y, *values, *tangents, residual=residual, **keywords)
         else:
             dy = jvp(F, y, *values, *tangents, **keywords)

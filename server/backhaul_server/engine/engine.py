@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from backhaul_proto.catalog import ops as catalog
-from backhaul_proto.catalog.avals import FLOAT64, Aval
+from backhaul_proto.catalog.avals import FLOAT64, Aval, aval
 from backhaul_proto.catalog.ops import Attributes, Op
 from backhaul_proto.catalog.promotion import promote
 from backhaul_server.engine import ops
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
 from backhaul_server.engine.dual import DualFunctions
 from backhaul_server.engine.functions import Functions
-from backhaul_server.engine.memory import Need
-from backhaul_server.engine.rules import RULES, Array
+from backhaul_server.engine.memory import Need, with_casts
+from backhaul_server.engine.rules import RULES, Array, Rule
 
 assert ops.__all__  # importing the package is what fills RULES
 
@@ -30,7 +30,7 @@ class PreparedCall:
 
     Attributes:
         name: the op's name.
-        keeps: whether forward gives a residual beside the result.
+        keeps: whether forward takes ``needs`` and gives a residual beside the result.
         forward: the rule's forward on the engine's namespace with these keywords.
         jvp: the rule's jvp with these keywords; None when it has none.
         cotangents: the rule's cotangents with these keywords.
@@ -55,6 +55,24 @@ class PreparedCall:
     flows: bool
     several: bool
     need: Need
+
+
+def _need(
+    found: Rule,
+    operands: tuple[Aval, ...],
+    results: tuple[Aval, ...],
+    casts: Sequence[np.dtype | None],
+    keywords: Mapping[str, Any],
+) -> Need:
+    """What a rule needs, on operands that were cast first."""
+    if not casts:
+        return found.need(operands, results, **keywords)
+    cast = tuple(
+        each if dtype is None else aval(each.shape, dtype)
+        for each, dtype in zip(operands, casts, strict=True)
+    )
+    made = sum(each.nbytes for each, dtype in zip(cast, casts, strict=True) if dtype is not None)
+    return with_casts(found.need(cast, results, **keywords), made)
 
 
 def _binder(keywords: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -87,10 +105,17 @@ def _casts(entry: Op, avals: tuple[Aval, ...]) -> tuple[np.dtype | None, ...]:
 
 
 class Engine:
-    """Runs and differentiates ops on one array namespace. Safe to share between threads."""
+    """Runs and differentiates ops on one array namespace. Safe to share between threads.
 
-    def __init__(self, namespace: Namespace | None = None) -> None:
+    Args:
+        namespace: the arrays' library; NumPy for None.
+        keep_bytes: how much of an einsum's intermediates is kept for its derivatives at most; what is
+            more is computed again there. None keeps all.
+    """
+
+    def __init__(self, namespace: Namespace | None = None, keep_bytes: int | None = None) -> None:
         self.xp = namespace or numpy_namespace()
+        self.keep_bytes = keep_bytes
         self.plain = Functions(self.xp)
         self.duals = DualFunctions(self.plain)
         self.prepare_bound = lru_cache(maxsize=16384)(self._prepare)
@@ -109,7 +134,7 @@ class Engine:
     def _prepare(self, entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> PreparedCall:
         results = catalog.infer(entry, attributes, avals)
         casts = _casts(entry, avals)
-        found, keywords = RULES[entry.name].prepare(avals, dict(attributes))
+        found, keywords = RULES[entry.name].prepare_within(self.keep_bytes, avals, dict(attributes))
         with_keywords = _binder(keywords)
         return PreparedCall(
             entry.name,
@@ -123,7 +148,7 @@ class Engine:
             tuple(entry.differentiable and each.inexact for each in results),
             entry.differentiable and any(each.inexact for each in results),
             entry.several,
-            found.need(avals, results, **keywords),
+            _need(found, avals, results, casts, keywords),
         )
 
     @contextmanager

@@ -30,4 +30,4 @@ class Functions:
         forward = found.bind(self.xp)
         if not found.keeps:
             return forward
-        return lambda *operands, **keywords: forward(*operands, **keywords)[0]
+        return lambda *operands, **keywords: forward(*operands, needs=(), **keywords)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backhaul_proto.catalog.avals import Aval
 
@@ -31,3 +31,8 @@ def elementwise_need(operands: Sequence[Aval], results: Sequence[Aval]) -> Need:
     given = sum(each.nbytes for each in operands)
     made = sum(each.nbytes for each in results)
     return Need(value=made, kept=0, gradient=given + made, hvp=2 * (given + made) + made)
+
+
+def with_casts(need: Need, nbytes: int) -> Need:
+    """The need of a call whose operands are cast first, to arrays of so many bytes, which are kept."""
+    return replace(need, value=need.value + nbytes, kept=need.kept + nbytes)

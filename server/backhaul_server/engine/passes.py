@@ -36,7 +36,7 @@ def pullback(
     engine: Engine, loss: Node, cotangents: Sequence[Array], wrt: Sequence[Node] | None
 ) -> list[Gradients]:
     """Gradients of the loss, one set a cotangent; see `Tape.pullback`."""
-    order, wanted, needed = _plan(loss, wrt)
+    order, wanted, needed = route(loss, wrt)
     seeds = cotangents or (_one(engine, loss),)
     return [
         _with_zeros(
@@ -55,7 +55,7 @@ def hvp(
     wrt: Sequence[Node] | None,
 ) -> list[tuple[Gradients, Gradients]]:
     """Gradients and H·v of the loss, one pair a direction; see `Tape.hvp`."""
-    order, wanted, needed = _plan(loss, wrt)
+    order, wanted, needed = route(loss, wrt)
     seed = _one(engine, loss)
     return [
         _along(engine, loss, seed, direction, order, wanted, needed, wrt)
@@ -67,7 +67,7 @@ def pushforward(
     engine: Engine, output: Node, directions: Sequence[Mapping[Node, Array]]
 ) -> list[Array]:
     """Tangents of the output, one a direction; see `Tape.pushforward`."""
-    order, _, _ = _plan(output, None)
+    order, _, _ = route(output, None)
     found = []
     for direction in directions or (_own_tangents(order),):
         tangent = push(engine.plain, order, direction)[0].get(output)
@@ -180,6 +180,7 @@ def reverse(
     owned: set[Node] = set()
     found: Gradients = {}
     checkpoint = F.xp.checkpoint
+    sent: Any
     for node in order:
         ct = cotangents.pop(node, None)
         if ct is None:
@@ -229,6 +230,7 @@ def reverse(
                     owned.discard(each)
                 else:
                     owned.add(each)
+        sent = g = before = total = None  # what was summed is not to stand beside what comes next
     return found
 
 
@@ -246,7 +248,7 @@ def fit(F: Namespace, g: Array, kind: Aval) -> Array:
     return g
 
 
-def _plan(
+def route(
     loss: Node, wrt: Sequence[Node] | None
 ) -> tuple[list[Node], set[Node] | None, set[Node] | None]:
     """What the loss reaches, latest first; which of it is wanted; which is to be sent cotangents."""

@@ -42,6 +42,10 @@ class Rule:
     """Whether forward returns ``(y, residual)``. The residual is kept with the node, and handed as the
     keyword ``residual`` to jvp, which then returns ``(dy, dresidual)``, and to vjp."""
 
+    selective: bool = False
+    """Of a rule that keeps: whether forward has a keyword ``needs`` (for each operand whether it requires
+    a gradient), so that nothing is kept in vain."""
+
     twice: bool = True
     """Whether the vjp can itself be differentiated, as H·v asks. A rule without a jvp has no H·v anyhow."""
 
@@ -57,7 +61,8 @@ class Rule:
         if self.function:
             found: Callable[..., Any] = getattr(xp, self.function)
             return found
-        return partial(self.forward, xp)
+        forward = partial(self.forward, xp)
+        return _without_needs(forward) if self.keeps and not self.selective else forward
 
     def prepare(
         self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
@@ -67,6 +72,15 @@ class Rule:
         The default is this rule with the attributes. Another rule may be simpler for these operands.
         """
         return self, dict(attributes)
+
+    def prepare_within(
+        self, keep_bytes: int | None, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    ) -> tuple[Rule, dict[str, Any]]:
+        """As `prepare`, for a rule that may keep so many bytes for its derivatives (None: any).
+
+        Only rules that can compute again what they do not keep need to override this.
+        """
+        return self.prepare(avals, attributes)
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
         """The memory that a call with these keywords takes. The default suits simple rules."""
@@ -88,6 +102,15 @@ class Rule:
         assert self.vjp is not None
         thunks = self.vjp(F, ct, y, *operands, **keywords)
         return [thunk() if need else None for thunk, need in zip(thunks, needs, strict=True)]
+
+
+def _without_needs(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward that keeps the same whatever is needed."""
+
+    def run(*operands: Array, needs: Sequence[bool], **keywords: Any) -> Any:
+        return forward(*operands, **keywords)
+
+    return run
 
 
 class Linear(Rule):

@@ -83,15 +83,16 @@ class Tape:
         values = [node.value for node in operands]
         if call.casts:
             values = self._cast(call, values)
+        needs = [node.requires_grad for node in operands]
+        residual = None
         try:
-            result = call.forward(*values)
+            if call.keeps:
+                result, residual = call.forward(*values, needs=needs)
+            else:
+                result = call.forward(*values)
         except AutodiffError as error:
             error.details.setdefault("op", call.name)
             return self._failed(call, operands, error)
-        residual = None
-        if call.keeps:
-            result, residual = result
-        needs = [node.requires_grad for node in operands]
         if not call.flows or True not in needs:
             results = result if call.several else (result,)
             return tuple(

@@ -16,13 +16,18 @@ from backhaul_proto import codec, tensors
 from backhaul_proto._version import __version__
 from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import INEXACT, Aval
+from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.errors import BackhaulError, from_wire, make_error
 from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits
 from backhaul_proto.v1 import service_pb2
+from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.rules import Derivatives, derivatives
+from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
+from backhaul_server.sessions.engines import Engines
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.workers.thread import Call, ThreadWorker
 
@@ -36,20 +41,35 @@ Handler = Callable[["Dispatcher", Any, Sequence[Array], str, Call], Parts]
 
 
 class Dispatcher:
-    """The service's calls over one worker and its sessions. Many threads may use it at once."""
+    """The service's calls over one worker and its sessions. Many threads may use it at once.
+
+    Args:
+        engine: what computes.
+        max_message_bytes: largest message either way.
+        session_memory: bytes that a session may use; None: half of what the process may.
+        memory: bytes that all sessions may use together; None: four fifths of what the process may.
+        clock: seconds, monotonic.
+    """
 
     def __init__(
         self,
         engine: Engine,
         *,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        session_memory: int | None = None,
+        memory: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
-        self.limits = Limits(max_message_bytes)
+        total = usable_memory() * 4 // 5 if memory is None else memory
+        of_one = usable_memory() // 2 if session_memory is None else session_memory
+        self.limits = Limits(max_message_bytes, min(of_one, total))
+        self._engines = Engines(engine, self.limits.session_memory)
         self._clock = clock
         self._worker = ThreadWorker()
-        self._sessions = SessionTable(engine, codec.read_block, self.limits, clock)
+        self._sessions = SessionTable(
+            self._engines, Pool(total), codec.read_block, self.limits, clock
+        )
 
     @classmethod
     def local(cls) -> Dispatcher:
@@ -132,11 +152,29 @@ class Dispatcher:
             )
         )
 
+    def _contract_path(self, request: service_pb2.ContractPathRequest, *_: Any) -> Parts:
+        entry = catalog.get("einsum")
+        given = plain.op_attributes(codec.read_attributes(request.attributes), entry.name)
+        avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
+        attributes = catalog.bind(entry, given)
+        (result,) = catalog.infer(entry, attributes, tuple(avals))
+        limit = self._engines.limit_of(request.memory_limit)
+        cost = explain(
+            resolve(tuple(each.shape for each in avals), **dict(attributes)),
+            tuple(each.dtype for each in avals),
+            result.dtype,
+            self._engines.of(limit).keep_bytes,
+        )
+        return _header(codec.cost_message(cost, result))
+
     def _open_session(
         self, request: service_pb2.OpenSessionRequest, _: Any, principal: str, call: Call
     ) -> Parts:
         epoch, limits = self._worker.run(
-            call, lambda: self._sessions.open(principal, request.session.id)
+            call,
+            lambda: self._sessions.open(
+                principal, request.session.id, request.options.memory_limit
+            ),
         )
         return _header(
             service_pb2.OpenSessionResponse(epoch=epoch, limits=codec.limits_message(limits))
@@ -162,6 +200,7 @@ class Dispatcher:
                 bytes=info.bytes,
                 age_seconds=info.age_seconds,
                 last_seq=info.last_seq,
+                memory_limit=info.memory_limit,
             )
         )
 
@@ -279,6 +318,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "Einsum": Dispatcher._einsum,
     "Apply": Dispatcher._apply,
     "Infer": Dispatcher._infer,
+    "ContractPath": Dispatcher._contract_path,
     "GetValue": Dispatcher._get_value,
     "Pullback": Dispatcher._pullback,
     "Hvp": Dispatcher._hvp,

@@ -14,6 +14,7 @@ from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, SKIP, SOURCES, Block, BlockCall, Call
 from backhaul_server.engine.checks import Described, check_leaf
 from backhaul_server.engine.engine import Engine, PreparedCall
+from backhaul_server.engine.tape_memory import Held
 
 Decode = Callable[[bytes], Block]
 
@@ -29,16 +30,37 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockNeed:
+    """Bytes that a block takes.
+
+    Attributes:
+        peak: the most that stands at once: its tensors, results so far, and what a step takes meanwhile.
+        made: what it leaves behind, its tensors included, as if no two results shared their memory.
+        step: which step takes most; -1 when there is none that takes anything.
+        result: the number of that step's first result.
+        step_bytes: what it takes.
+    """
+
+    peak: int
+    made: Held
+    step: int
+    result: int
+    step_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A block prepared for inputs and tensors of given avals.
 
     ``results`` has one entry a result, None for an id that stays unused; it does not know whether a
-    step will fail on its data.
+    step will fail on its data. ``given`` is the bytes of its tensors.
     """
 
     steps: Sequence[Step]
     results: Sequence[Described | None]
     has_tangent: bool
+    need: BlockNeed
+    given: int
 
 
 @dataclass(slots=True)
@@ -57,7 +79,7 @@ class KnownBlock:
     def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
         """The plan for these inputs and for the tensors that its sources take."""
         key = (
-            id(engine),
+            engine,
             tuple((each.aval, each.requires_grad) for each in inputs),
             tuple(tensors),
         )
@@ -187,7 +209,47 @@ def _plan(
         for kind, flows in zip(prepared.results, prepared.differentiable, strict=True):
             slots.append(Described("a result of the block", kind, requires_grad and flows, False))
         steps.append(Step(prepared, numbers))
-    return Plan(steps, slots[len(inputs) :], has_tangent)
+    given = sum(each.nbytes for each in tensors)
+    need = _need(steps, slots, len(inputs), given)
+    return Plan(steps, slots[len(inputs) :], has_tangent, need, given)
+
+
+def _need(
+    steps: Sequence[Step], slots: Sequence[Described | None], inputs: int, given: int
+) -> BlockNeed:
+    """What the steps take, in order; results stay, and so does what is kept for gradients."""
+    held = peak = given
+    gradient = hvp = most = 0
+    most_step, most_result = -1, 0
+    number = inputs
+    for i, step in enumerate(steps):
+        call = step.call
+        if isinstance(call, str):
+            source = slots[number]
+            taken = 0 if source is None else source.aval.nbytes * SOURCES[call]
+            if taken > most:
+                most, most_step, most_result = taken, i, number - inputs
+            number += 1
+            continue
+        need = call.need
+        if held + need.value > peak:
+            peak = held + need.value
+        if need.value >= most:
+            most, most_step, most_result = need.value, i, number - inputs
+        flows = False
+        made = 0
+        for each in call.results:
+            made += each.nbytes
+            found = slots[number]
+            flows = flows or (found is not None and found.requires_grad)
+            number += 1
+        held += min(made, need.value)  # less where results are views
+        if flows:
+            held += need.kept
+            gradient += need.gradient
+            hvp += need.hvp
+    peak = max(peak, held)
+    return BlockNeed(peak, Held(held, gradient, hvp), most_step, most_result, most)
 
 
 def _source(call: str, tensors: Sequence[Aval]) -> Described | None:

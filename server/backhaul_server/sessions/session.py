@@ -23,7 +23,10 @@ from backhaul_server.engine.checks import Described
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node, describe
 from backhaul_server.engine.tape import Tape
+from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
+from backhaul_server.sessions.budget import Budget
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +51,14 @@ class Session:
     """One tape on the server. The worker's thread alone calls it."""
 
     def __init__(
-        self, engine: Engine, blocks: BlockCache, principal: str, epoch: bytes, opened_at: float
+        self,
+        engine: Engine,
+        blocks: BlockCache,
+        principal: str,
+        epoch: bytes,
+        opened_at: float,
+        memory_limit: int,
+        pool: Pool,
     ) -> None:
         self._engine = engine
         self._blocks = blocks
@@ -60,6 +70,12 @@ class Session:
         self._highest_id = 0
         self._last = _Committed()
         self._to_release: Sequence[int] = ()
+        self._budget = Budget(memory_limit, pool, self._nodes)
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that it may use."""
+        return self._budget.limit
 
     @property
     def last_seq(self) -> int:
@@ -75,6 +91,7 @@ class Session:
         made: dict[int, Node] = {}
         base_id, plan, inputs = self._planned(request)
         self._check_questions(request, base_id, plan)
+        self._budget.admit(request, plan, inputs, base_id)
         had_tangent = self._tape.has_tangent
         try:
             with self._engine.interruptible(interrupt):
@@ -87,8 +104,13 @@ class Session:
                 had_tangent  # all else of a request that fails is dropped with it
             )
             raise
+        self._budget.committed(plan)
         self._commit(request, base_id, failures, made)
         return answer
+
+    def close(self) -> None:
+        """It has ended: what it holds is to be freed."""
+        self._budget.close()
 
     def release(self, ids: Sequence[int]) -> None:
         """Let go of nodes now.
@@ -107,14 +129,19 @@ class Session:
 
     def reaches_tangent(self, node: int) -> bool:
         """Whether a leaf with a tangent is reached from the node."""
-        return any(each.tangent is not None for each in _reached([self._find(node)]))
+        return any(each.tangent is not None for each in reached([self._find(node)]))
 
     def info(self, now: float) -> SessionInfo:
         """What it holds."""
         leaving = set(self._to_release)
         held = [node for each, node in self._nodes.items() if each not in leaving]
-        nbytes = sum(map(_nbytes, _reached(held)))
-        return SessionInfo(len(held), nbytes, now - self.opened_at, self._last.seq)
+        return SessionInfo(
+            len(held),
+            held_by(held).bytes,
+            now - self.opened_at,
+            self._last.seq,
+            self._budget.limit,
+        )
 
     # Order
 
@@ -272,25 +299,6 @@ class Session:
                 node=node,
             )
         return found
-
-
-def _reached(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes and all that they keep alive."""
-    found = {id(node): node for node in nodes}
-    stack = list(found.values())
-    while stack:
-        for each in stack.pop().inputs:
-            if id(each) not in found:
-                found[id(each)] = each
-                stack.append(each)
-    return list(found.values())
-
-
-def _nbytes(node: Node) -> int:
-    """Bytes of its arrays; those of an op with several results are counted at the results."""
-    own = 0 if node.error is not None or type(node.value) is tuple else node.aval.nbytes
-    kept = node.residual if type(node.residual) is tuple else ()
-    return own + sum(int(each.nbytes) for each in kept)
 
 
 def _aval_of(array: Array) -> Aval:

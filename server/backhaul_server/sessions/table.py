@@ -10,8 +10,9 @@ from typing import Final
 
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo
-from backhaul_server.engine.engine import Engine
 from backhaul_server.sessions.blocks import BlockCache, Decode
+from backhaul_server.sessions.engines import Engines
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.session import Interrupt, Session
 
 Key = tuple[str, bytes]
@@ -24,16 +25,23 @@ class SessionTable:
     """The sessions of one worker. The worker's thread alone calls it.
 
     Args:
-        engine: what computes.
+        engines: what computes, and what a session may use.
+        pool: what all sessions may use together.
         decode: a block's bytes to a Block.
-        limits: told to those who open a session.
+        limits: told to those who open a session, with its own limit of memory.
         clock: seconds, monotonic.
     """
 
     def __init__(
-        self, engine: Engine, decode: Decode, limits: Limits, clock: Callable[[], float]
+        self,
+        engines: Engines,
+        pool: Pool,
+        decode: Decode,
+        limits: Limits,
+        clock: Callable[[], float],
     ) -> None:
-        self._engine = engine
+        self._pool = pool
+        self._engines = engines
         self._blocks = BlockCache(decode)
         self._limits = limits
         self._clock = clock
@@ -44,8 +52,10 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, principal: str, session: bytes) -> tuple[bytes, Limits]:
+    def open(self, principal: str, session: bytes, memory_limit: int = 0) -> tuple[bytes, Limits]:
         """Open a session: its epoch, and the limits. Harmless to repeat while nothing was run in it.
+
+        A repetition changes no limit.
 
         Raises:
             InvalidArgument: SESSION_EXISTS, or MALFORMED_REQUEST for an id that is none.
@@ -59,8 +69,8 @@ class SessionTable:
                 "A session of this id is open and has run blocks; choose a random id for a new one.",
             )
         if found is None:
-            self._open(key)
-        return self._epoch, self._limits
+            found = self._open(key, memory_limit)
+        return self._epoch, self._limits_of(found)
 
     def execute(self, principal: str, request: Execute, interrupt: Interrupt) -> Answer:
         """Run a request; one with seq 1 opens the session when there is none."""
@@ -69,16 +79,16 @@ class SessionTable:
         session = self._sessions.get(key)
         opens = session is None and request.seq == 1
         if session is None:
-            session = self._open(key) if opens else self._find(key)
+            session = self._open(key, request.memory_limit) if opens else self._find(key)
         try:
             answer = session.execute(request, interrupt)
         except BaseException:
             if opens:
-                del self._sessions[key]  # what was refused leaves nothing behind
+                self._sessions.pop(key).close()  # what was refused leaves nothing behind
             raise
         if request.seq != 1:
             return answer
-        return replace(answer, limits=self._limits)
+        return replace(answer, limits=self._limits_of(session))
 
     def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
         """Close a session and free all that it holds. Closing a closed one is not an error.
@@ -116,12 +126,19 @@ class SessionTable:
         for key in list(self._sessions):
             self._end(key, "SESSION_CLOSED")
 
-    def _open(self, key: Key) -> Session:
+    def _open(self, key: Key, memory_limit: int) -> Session:
         if key in self._ended:
             self._find(key)
-        session = Session(self._engine, self._blocks, key[0], self._epoch, self._clock())
+        limit = self._engines.limit_of(memory_limit)
+        engine = self._engines.of(limit)
+        session = Session(
+            engine, self._blocks, key[0], self._epoch, self._clock(), limit, self._pool
+        )
         self._sessions[key] = session
         return session
+
+    def _limits_of(self, session: Session) -> Limits:
+        return replace(self._limits, session_memory=session.memory_limit)
 
     def _find(self, key: Key) -> Session:
         session = self._sessions.get(key)
@@ -141,7 +158,7 @@ class SessionTable:
         )
 
     def _end(self, key: Key, reason: str) -> None:
-        self._sessions.pop(key)
+        self._sessions.pop(key).close()
         self._ended[key] = reason
         while len(self._ended) > TOMBSTONES_KEPT:
             self._ended.popitem(last=False)

@@ -116,7 +116,7 @@ class ThreadWorker:
         if not in_time:
             call.cancel()
             raise deadline_exceeded()
-        error = task.error
+        error, task.error = task.error, None  # its traceback refers to the task
         if error is not None:
             try:
                 raise error

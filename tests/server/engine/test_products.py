@@ -6,23 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.evaluation import ENGINE, value
 from tests.samples import normal
 
 from backhaul_proto.catalog.avals import INEXACT
 from backhaul_proto.errors import InvalidArgument
-from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.tape import Tape
-
-Array = np.ndarray[Any, Any]
-ENGINE = Engine()
-
-
-def value(op: str, *operands: Array, **attributes: Any) -> Array:
-    tape = Tape(ENGINE)
-    node = tape.apply(op, [tape.constant(x) for x in operands], **attributes)
-    assert node.error is None
-    return np.asarray(node.value)
-
 
 CASES = [
     ("dot", np.dot, ((2, 3, 4), (5, 4, 2)), {}),

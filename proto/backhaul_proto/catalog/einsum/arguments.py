@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from backhaul_proto.catalog.einsum.notation import ELLIPSIS, is_label, negative_label, strip
+from backhaul_proto.catalog.einsum.optimize import path_and_optimize, read_optimize
 from backhaul_proto.errors import make_error
 
 Label = int | str
@@ -17,6 +18,7 @@ def einsum_attributes(
     *,
     sizes: Mapping[Label, int] | None = None,
     path: Iterable[Iterable[int]] | None = None,
+    optimize: bool | str | Sequence[Any] | None = None,
 ) -> tuple[list[Any], dict[str, Any]]:
     """Split the positional arguments of an einsum call into operands and attributes.
 
@@ -24,6 +26,7 @@ def einsum_attributes(
         args: ``("ij,jk->ik", a, b)``, or interleaved ``(a, [0, 1], b, [1, "x"], [0, "x"])``.
         sizes: sizes of labels that stand only in the output.
         path: an opt_einsum path.
+        optimize: how to find an order: see `read_optimize`.
 
     Returns:
         The operands, untouched, and the attributes of the op ``einsum``. Interleaved labels that are
@@ -31,7 +34,8 @@ def einsum_attributes(
         (integers by value, then strings).
 
     Raises:
-        InvalidArgument: EINSUM_SYNTAX; EINSUM_OPERAND_COUNT when there is nothing to contract.
+        InvalidArgument: EINSUM_SYNTAX; EINSUM_OPERAND_COUNT when there is nothing to contract;
+            INVALID_ATTRIBUTE for an unknown search, or a path given twice.
     """
     if not args:
         raise make_error(
@@ -56,8 +60,13 @@ def einsum_attributes(
     if sizes:
         attributes["size_labels"] = [numbers[label] for label in sizes]
         attributes["size_values"] = list(sizes.values())
-    if path is not None:
-        attributes["path"] = path
+    search, given_path = read_optimize(optimize)
+    if path is not None and (search is not None or given_path is not None):
+        raise path_and_optimize()
+    if search is not None:
+        attributes["optimize"] = search
+    if path is not None or given_path is not None:
+        attributes["path"] = given_path if path is None else path
     return operands, attributes
 
 

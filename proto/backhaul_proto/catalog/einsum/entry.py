@@ -47,6 +47,13 @@ EINSUM = register(
                 "int_lists",
                 doc="The order of contraction: an opt_einsum path.",
             ),
+            Attribute(
+                "optimize",
+                "string",
+                doc="How to find an order: `auto` (the default), `auto-hq`, `naive` (left to right), "
+                "`greedy`, `random-greedy`, `random-greedy-128`, `branch-1`, `branch-2`, `branch-all`, "
+                "`dp`, `optimal` or `cotengra`.",
+            ),
         ),
         promotes=True,
         doc="""Sum of products of operands along labelled axes: Einstein's summation.
@@ -61,7 +68,8 @@ the same label go together, and labels that the output leaves out are summed ove
 * ``"i->ii"``, ``"ij->jij"``: one repeated in the output puts values on a diagonal, zeros elsewhere.
 * ``"i->ik"`` with ``sizes={"k": 4}``: a label of the output alone repeats the values.
 * ``"ij,(jk,kl)->il"``: operands in parentheses are contracted first; ``path=`` takes an opt_einsum
-  path. Otherwise the order is found once for an expression and its shapes, and kept.
+  path. Otherwise the order is found once for an expression and its shapes, and kept; ``optimize=``
+  says how.
 * Axes of size 1 broadcast against the other operands.
 * Labels are letters of any script, or in the interleaved form ``einsum(a, [0, 1], b, [1, 2],
   [0, 2])`` integers from 0 up, strings and Ellipsis.
@@ -70,8 +78,9 @@ The result has the dtype that the operands promote to.
 
 Raises:
     InvalidArgument: with reason EINSUM_SYNTAX, EINSUM_OPERAND_COUNT, EINSUM_RANK (a term has more
-        or fewer labels than its operand axes), EINSUM_DIMENSION (sizes of a label differ) or
-        EINSUM_OUTPUT (a label of the output has no size).
+        or fewer labels than its operand axes), EINSUM_DIMENSION (sizes of a label differ),
+        EINSUM_OUTPUT (a label of the output has no size) or INVALID_ATTRIBUTE (a path that does not
+        fit, an unknown search, one that cannot take so many operands).
 """,
         samples=(
             Sample(((2, 3), (3, 4)), {"subscripts": "ij,jk->ik"}),
@@ -92,6 +101,7 @@ Raises:
             Sample(
                 ((2, 3), (3, 2), (2, 4)), {"subscripts": "ij,jk,kl->il", "path": [[1, 2], [0, 1]]}
             ),
+            Sample(((2, 3), (3, 2), (2, 4)), {"subscripts": "ij,jk,kl->il", "optimize": "optimal"}),
             Sample(((3,),), {"subscripts": "i->ii"}),
             Sample(((2, 3),), {"subscripts": "ij->jij"}),
             Sample(

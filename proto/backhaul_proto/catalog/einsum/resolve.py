@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from string import ascii_letters
 from typing import Final
 
 from backhaul_proto.catalog.avals import Shape
@@ -16,6 +17,7 @@ from backhaul_proto.catalog.einsum.notation import (
     parse,
     read_lists,
 )
+from backhaul_proto.catalog.einsum.optimize import check_search, path_and_optimize
 from backhaul_proto.errors import BackhaulError, make_error
 
 MAX_RANK: Final = 64
@@ -35,6 +37,7 @@ class Einsum:
         sizes: the size of each label.
         groups: what is contracted with what, as in `Expression.groups`; groups of three members or
             more leave the order among them open.
+        search: how to find that, by a name of `optimize.LIMITS`; None for the usual way.
     """
 
     shapes: tuple[Shape, ...]
@@ -42,11 +45,24 @@ class Einsum:
     output: Ints
     sizes: Ints
     groups: tuple[Ints, ...]
+    search: str | None = None
 
     @property
     def shape(self) -> Shape:
         """The result's shape."""
         return tuple(self.sizes[label] for label in self.output)
+
+
+def symbol(label: int) -> str:
+    """The letter of a numbered label: a-z, A-Z, then from U+00C0 on; opt_einsum's.
+
+    >>> symbol(0), symbol(51), symbol(52)
+    ('a', 'Z', 'À')
+    """
+    if label < len(ascii_letters):
+        return ascii_letters[label]
+    point = label + 140
+    return chr(point if point < 0xD800 else point + 0x800)  # past the surrogates
 
 
 @lru_cache(maxsize=1024)
@@ -59,12 +75,14 @@ def resolve(
     size_labels: Ints = (),
     size_values: Ints = (),
     path: tuple[Ints, ...] | None = None,
+    optimize: str | None = None,
 ) -> Einsum:
     """Read the attributes of the op ``einsum`` for operands of these shapes.
 
     Raises:
         InvalidArgument: EINSUM_SYNTAX, EINSUM_OPERAND_COUNT, EINSUM_RANK, EINSUM_DIMENSION,
-            EINSUM_OUTPUT; INVALID_ATTRIBUTE for a path that does not fit.
+            EINSUM_OUTPUT; INVALID_ATTRIBUTE for a path that does not fit, or a search that is unknown
+            or cannot take so many operands.
     """
     expression = _express(subscripts, labels, output)
     if len(expression.terms) != len(shapes) or not shapes:
@@ -73,6 +91,9 @@ def resolve(
     sizes = _label_sizes(expression, inputs, shapes)
     _declare_sizes(expression, sizes, size_labels, size_values)
     result = _result_labels(expression, inputs, sizes)
+    groups = _groups(expression, path)
+    if path is not None and optimize is not None:
+        raise path_and_optimize()
     numbers = {
         label: number
         for number, label in enumerate(
@@ -84,7 +105,8 @@ def resolve(
         inputs=tuple(tuple(numbers[label] for label in term) for term in inputs),
         output=tuple(numbers[label] for label in result),
         sizes=tuple(sizes[label] for label in numbers),
-        groups=_groups(expression, path),
+        groups=groups,
+        search=check_search(optimize, groups),
     )
 
 

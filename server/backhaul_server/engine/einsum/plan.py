@@ -1,25 +1,39 @@
 """The plan of an einsum: a straight-line program over slots, found once for an expression and shapes.
 
 Slots hold the operands first, then the result of each step; the last is the einsum's. Each slot is
-read by one step, so in the reverse each gets its cotangent from one place, once.
+read by one step, so in the reverse each gets its cotangent from one place, once. The steps that lead
+to a slot stand together, right before it: the plan goes subtree by subtree, and so does the reverse.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from backhaul_proto.catalog.einsum import MAX_RANK, Einsum
 from backhaul_proto.errors import make_error
 from backhaul_server.engine.einsum.contraction import Kinds, Wish, choose_order, lower, wish
-from backhaul_server.engine.einsum.layout import Ints, Layout, only
+from backhaul_server.engine.einsum.layout import Ints, Layout, only, volume
+from backhaul_server.engine.einsum.order import subtree_order
 from backhaul_server.engine.einsum.products import Conditions, Contraction
 from backhaul_server.engine.einsum.rearrangement import Rearrangement, rearrange
 from backhaul_server.engine.einsum.tree import Pair, contraction_tree
+from backhaul_server.engine.rules import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Brings an operand to another dtype, or its cotangent back."""
+
+    dtype: np.dtype
+
+    def __call__(self, xp: Any, x: Array) -> Array:
+        return xp.astype(x, self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +41,13 @@ class Unary:
     """A step with one operand, and its adjoint: from the result's cotangent to the operand's."""
 
     source: int
-    lowering: Rearrangement
-    adjoint: Rearrangement
+    lowering: Rearrangement | Cast
+    adjoint: Rearrangement | Cast
+
+    @property
+    def reads(self) -> Ints:
+        """The slots that it reads."""
+        return (self.source,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +63,11 @@ class Binary:
     to_first: Contraction
     to_second: Contraction
 
+    @property
+    def reads(self) -> Ints:
+        """The slots that it reads."""
+        return self.first, self.second
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
@@ -52,42 +76,82 @@ class Plan:
     Attributes:
         operands: their number, which is the first step's slot.
         steps: in order.
-        casts: for each operand the dtype to bring it to first, or None; empty when none is: steps in
-            between are computed in the result's precision.
-        residuals: how many of the first steps' results the derivatives need.
+        labels: the label of each axis, for each slot.
+        sizes: of the labels.
+        dtypes: of the operands.
+        held: for each slot, from which slot's turn on the reverse holds its value. The reverse takes up
+            slots from the last down; what it needs and nobody holds is computed again, for its turn
+            alone. A slot held from the turn of the last, the first of all, is what the forward keeps.
+        kept: for each slot, whether the forward keeps it. Operands count as kept: they are given.
         only: the step, where one is all: it is run without slots.
     """
 
     operands: int
     steps: tuple[Unary | Binary, ...]
-    casts: tuple[np.dtype | None, ...]
-    residuals: int
+    labels: tuple[Ints, ...]
+    sizes: Ints
+    dtypes: tuple[np.dtype, ...]
+    held: Ints
+    kept: tuple[bool, ...]
     only: Unary | Binary | None
 
 
 @lru_cache(maxsize=1024)
 def make_plan(einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype) -> Plan:
-    """The plan for operands of these dtypes.
+    """The plan for operands of these dtypes, which keeps all that a derivative needs.
 
     Raises:
         InvalidArgument: EINSUM_RANK when the order of contraction makes an array of too many axes.
     """
+    plan = _plan(einsum, dtypes, {})
+    casts = _casts(dtypes, result)
+    # Steps in between are computed in the result's precision; one alone promotes by itself.
+    return _plan(einsum, dtypes, casts) if casts and len(plan.steps) > 1 else plan
+
+
+def _plan(einsum: Einsum, dtypes: tuple[np.dtype, ...], casts: Mapping[int, np.dtype]) -> Plan:
     inputs, sizes = _labels(einsum)
-    program = Program(inputs, sizes, [dtype.kind == "c" for dtype in dtypes])
+    program = Program(inputs, sizes, dtypes)
+    slots = [
+        program.cast(operand, casts[operand]) if operand in casts else operand
+        for operand in range(len(inputs))
+    ]
     if len(inputs) > 1:
-        _contract(program, einsum)
+        _contract(program, slots, einsum)
     repeated = len(set(einsum.output)) < len(einsum.output)  # then `ii->ii` is no identity
     if program.layouts[-1].axes != einsum.output or repeated:
         program.rearrange(len(program.layouts) - 1, einsum.output)
-    steps = program.finish()
-    casts = _casts(dtypes, result) if len(steps) > 1 else ()
+    steps, labels = program.finish()
+    held = _held(len(inputs), steps)
     return Plan(
         operands=len(inputs),
         steps=steps,
-        casts=casts,
-        residuals=max(len(steps) - 1 - isinstance(steps[-1], Unary), 0) if steps else 0,
+        labels=labels,
+        sizes=tuple(sizes),
+        dtypes=dtypes,
+        held=held,
+        kept=kept(len(inputs), held),
         only=steps[0] if len(steps) == 1 else None,
     )
+
+
+def _held(operands: int, steps: Sequence[Unary | Binary]) -> Ints:
+    """Every result that a cotangent is multiplied with, but no operand in another precision."""
+    last = operands + len(steps) - 1
+    held = list(range(last + 1))
+    for step in steps:
+        if isinstance(step, Binary):
+            for slot in step.reads:
+                made = steps[slot - operands] if slot >= operands else None
+                if not (isinstance(made, Unary) and isinstance(made.lowering, Cast)):
+                    held[slot] = last
+    return tuple(held)
+
+
+def kept(operands: int, held: Ints) -> tuple[bool, ...]:
+    """Which slots the forward keeps; see `Plan`."""
+    last = len(held) - 1
+    return tuple(slot < operands or turn == last != slot for slot, turn in enumerate(held))
 
 
 def _labels(einsum: Einsum) -> tuple[list[Ints], list[int]]:
@@ -111,29 +175,37 @@ def _labels(einsum: Einsum) -> tuple[list[Ints], list[int]]:
     return inputs, sizes
 
 
-def _casts(dtypes: Sequence[np.dtype], result: np.dtype) -> tuple[np.dtype | None, ...]:
-    """What to cast: operands of less precision than the result's. Real ones stay real."""
+def arriving(dtypes: Sequence[np.dtype], result: np.dtype) -> tuple[np.dtype, ...]:
+    """The dtypes in which operands come to the plan: the engine casts integers if the result is inexact."""
+    if result.kind not in "fc":
+        return tuple(dtypes)
+    return tuple(dtype if dtype.kind in "fc" else result for dtype in dtypes)
+
+
+def _casts(dtypes: Sequence[np.dtype], result: np.dtype) -> dict[int, np.dtype]:
+    """What to cast to what: operands of less precision than the result's. Real ones stay real."""
     real = np.zeros((), result).real.dtype
     wanted = [result if dtype.kind == "c" else real for dtype in dtypes]
-    casts = tuple(
-        None if dtype == want else want for dtype, want in zip(dtypes, wanted, strict=True)
-    )
-    return casts if any(casts) else ()
+    return {
+        operand: want
+        for operand, (dtype, want) in enumerate(zip(dtypes, wanted, strict=True))
+        if dtype != want
+    }
 
 
-def _contract(program: Program, einsum: Einsum) -> None:
+def _contract(program: Program, operands: Sequence[int], einsum: Einsum) -> None:
     """The steps from two operands or more to one: each alone first, then pairs."""
-    inputs = [layout.axes for layout in program.layouts]
+    inputs = [program.layouts[slot].axes for slot in operands]
     standing = Counter(label for term in inputs for label in set(term))
     standing.update(set(einsum.output))
     slots = []
-    for operand, term in enumerate(inputs):
-        kept = tuple(label for label in dict.fromkeys(term) if standing[label] > 1)
-        slots.append(operand if kept == term else program.rearrange(operand, kept))
+    for operand, term in zip(operands, inputs, strict=True):
+        left = tuple(label for label in dict.fromkeys(term) if standing[label] > 1)
+        slots.append(operand if left == term else program.rearrange(operand, left))
     present = frozenset(label for term in inputs for label in term)
     output = only(tuple(dict.fromkeys(einsum.output)), present)
     terms = [frozenset(program.layouts[slot].axes) for slot in slots]
-    tree = contraction_tree(terms, frozenset(output), program.sizes, einsum.groups)
+    tree = contraction_tree(terms, frozenset(output), program.sizes, einsum.groups, einsum.search)
     wishes = _wishes(tree, [program.layouts[slot].axes for slot in slots], output, program.sizes)
     for number, pair in enumerate(tree):
         first, second = slots[pair.first], slots[pair.second]
@@ -187,13 +259,21 @@ class Program:
     """A plan in the making: what is known of each slot, and the steps so far."""
 
     def __init__(
-        self, inputs: Sequence[Ints], sizes: Sequence[int], is_complex: Sequence[bool]
+        self, inputs: Sequence[Ints], sizes: Sequence[int], dtypes: Sequence[np.dtype]
     ) -> None:
         self.sizes = sizes
         self.layouts = [Layout.dense(term) for term in inputs]
-        self._complex = list(is_complex)
+        self._dtypes = dtypes
+        self._complex = [dtype.kind == "c" for dtype in dtypes]
         self._operands = len(inputs)
-        self._steps: list[tuple[int, Rearrangement] | tuple[int, int, Contraction]] = []
+        self._steps: list[tuple[int, Rearrangement | Cast] | tuple[int, int, Contraction]] = []
+
+    def cast(self, source: int, dtype: np.dtype) -> int:
+        """Add a step that casts an operand; returns its slot."""
+        self._steps.append((source, Cast(dtype)))
+        self.layouts.append(self.layouts[source])
+        self._complex.append(self._complex[source])
+        return len(self.layouts) - 1
 
     def rearrange(self, source: int, result: Ints) -> int:
         """Add a step with one operand; returns its slot."""
@@ -211,10 +291,10 @@ class Program:
         self._complex.append(self._complex[first] or self._complex[second])
         return len(self.layouts) - 1
 
-    def finish(self) -> tuple[Unary | Binary, ...]:
-        """The steps with their adjoints, found from the last back.
+    def finish(self) -> tuple[tuple[Unary | Binary, ...], tuple[Ints, ...]]:
+        """The steps with their adjoints in the order to run them, and the labels of their slots.
 
-        How a cotangent lies depends on the adjoint that makes it.
+        Adjoints are found from the last back: how a cotangent lies depends on the one that makes it.
         """
         last = len(self.layouts) - 1
         cotangents = {last: self.layouts[last]}  # it lies as the result does, more often than not
@@ -222,6 +302,9 @@ class Program:
         for number in range(len(self._steps) - 1, -1, -1):
             ct = self._operands + number
             match self._steps[number]:
+                case (source, Cast() as cast):
+                    cotangents[source] = cotangents[ct]
+                    finished.append(Unary(source, cast, Cast(self._dtypes[source])))
                 case (source, lowering):
                     axes = self.layouts[source].axes
                     adjoint = rearrange(cotangents[ct].axes, axes, self.sizes)
@@ -243,7 +326,25 @@ class Program:
                         self._conditions(ct, second, conjugate_a=self._complex[first]),
                     )
                     finished.append(Binary(first, second, lowering, to_first, to_second))
-        return tuple(reversed(finished))
+        return self._in_order(finished[::-1])
+
+    def _in_order(
+        self, steps: Sequence[Unary | Binary]
+    ) -> tuple[tuple[Unary | Binary, ...], tuple[Ints, ...]]:
+        """The steps subtree by subtree, and the labels of all slots."""
+        elements = [volume(layout.axes, self.sizes) for layout in self.layouts]
+        order = subtree_order([step.reads for step in steps], self._operands, elements)
+        slots = [*range(self._operands), *order]
+        numbers = {slot: number for number, slot in enumerate(slots)}
+        ordered: list[Unary | Binary] = []
+        for slot in order:
+            step = steps[slot - self._operands]
+            if isinstance(step, Unary):
+                ordered.append(replace(step, source=numbers[step.source]))
+            else:
+                first, second = numbers[step.first], numbers[step.second]
+                ordered.append(replace(step, first=first, second=second))
+        return tuple(ordered), tuple(self.layouts[slot].axes for slot in slots)
 
     def _conditions(
         self, ct: int, target: int, *, conjugate_a: bool = False, conjugate_b: bool = False

@@ -1,124 +1,117 @@
 """The search for an order of contraction.
 
-opt_einsum's searches do the work. Its greedy one depends much on how a pair's cost weighs the result
-against the operands (Gray and Kourtis 2021, Hyper-optimized tensor network contraction, appendix A), so
-for many operands it is run with several weights, with noise, and on altered sizes, and the best order
-is taken.
+Many trees are made, by elimination and by pairs, each with noise. Each is annealed, and then put in order
+exactly, a few contractions at a time; the cheapest is annealed further. What a tree costs is told in
+multiplications, with what is written weighed in (`trees`): so among trees of about as many multiplications
+one with smaller results is taken.
 
-The same expression gives the same order in every process: random numbers are seeded, how long to
-search follows from estimated costs and not from a clock, and labels are integers, whose hashes, and
-so the order of sets of them, are the same everywhere.
+The same expression gives the same order in every process: random numbers are seeded, how long to search
+follows from estimated costs and not from a clock, and labels are integers, whose hashes, and so the order of
+sets of them, are the same everywhere.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Sequence
+from typing import Final
 
-import opt_einsum
-
+from backhaul_server.engine.einsum.annealing import anneal
 from backhaul_server.engine.einsum.layout import Ints, Sizes
+from backhaul_server.engine.einsum.named import find_named
+from backhaul_server.engine.einsum.reoptimisation import SIZE, best_tree, reoptimise
+from backhaul_server.engine.einsum.starts import Starts
+from backhaul_server.engine.einsum.trees import Labels, Network, Tree
 
-Labels = frozenset[int]
-Cost = Callable[..., float]
+_SECONDS: Final = 1e-9
+"""How long to search for each multiplication of what is found.
 
-_FEW: Final = 8  # up to here opt_einsum's own choice is nearly exhaustive
-_MAX_TRIALS: Final = 128
-_TRIAL_SECONDS: Final = 2e-4  # of one greedy search, per operand; measured
-_ELEMENT: Final = (
-    32  # writing an element of a result costs about as much as so many multiplications
-)
-_SECONDS: Final = 1e-9  # value and gradient, per multiplication of the value; measured
+Some four times as long as value and gradient take: an order is kept, and mostly used often.
+"""
+_MOST: Final = 4.0
+"""How long to search at most, in seconds."""
+
+_PLANNED: Final = 2e-4
+"""How long planning an operand's step takes anyhow: a search may take as long, however small all is."""
+
+# What the parts of a search take, in seconds; measured.
+_START: Final = 1e-4  # a start, per operand
+_SCAN: Final = 2e-7  # a start, per pair of operands
+_MOVE: Final = 1e-6  # of annealing
+_SPLIT: Final = 2e-7  # of exact search
+
+_SWEEPS: Final = 100  # of annealing, for a new tree; ten times as many for the best one
+_NEW: Final = 0.6  # the part of the time for new trees
 
 
-def find_order(members: Sequence[Labels], kept: Labels, sizes: Sizes) -> list[Ints]:
+def find_order(
+    members: Sequence[Labels], kept: Labels, sizes: Sizes, search: str | None = None
+) -> list[Ints]:
     """An order as an opt_einsum path in single-assignment form: the k-th result is ``len(members) + k``.
 
     Args:
         members: the labels of each operand.
         kept: labels that the result has.
         sizes: of the labels.
+        search: a name of ``optimize.LIMITS``; None for the search described above.
+
+    Raises:
+        InvalidArgument: INVALID_ATTRIBUTE when the named search is not installed, or would take too long.
     """
     if len(members) == 2:
         return [(0, 1)]
     size_of = {label: max(sizes[label], 1) for each in members for label in each}
-    auto, greedy = _searches()
-    best = _single_assignment(auto(list(members), kept, size_of, None), len(members))
-    if len(members) <= _FEW:
-        return best
-    least = _estimate(best, members, kept, size_of)
-    seen = (size_of, _flattened(size_of), _thinned(members, kept, size_of))
-    for trial in range(_MAX_TRIALS):
-        if trial * len(members) * _TRIAL_SECONDS > least * _SECONDS:
-            break
-        cost = _noisy_cost(random.Random(trial))
-        order = greedy(list(members), kept, seen[trial % len(seen)], cost_fn=cost)
-        if (estimate := _estimate(order, members, kept, size_of)) < least:
-            best, least = order, estimate
-    return best
+    if search is not None and search != "auto-hq":
+        return find_named(search, members, kept, size_of)
+    network = Network.of(members, kept, size_of)
+    if len(members) <= SIZE:
+        return best_tree(network).order()
+    starts = Starts(members, kept, size_of, network)
+    found = _Search(network, starts.auto(), patient=search is not None)
+    found.refine(found.best.copy(), 0, random.Random(0))
+    trial = 0
+    cost = (_START + _SCAN * len(members)) * len(members)
+    while found.goes_on(_NEW, cost):
+        rng = random.Random(trial)
+        start = starts.greedy if trial % 2 else starts.elimination
+        order = start(trial // 2, rng)
+        found.spent += cost
+        found.refine(Tree.of(network, order), _SWEEPS, rng)
+        trial += 1
+    while found.goes_on(1.0, 0.0):
+        found.refine(found.best.copy(), 10 * _SWEEPS, random.Random(trial))
+        trial += 1
+    return found.best.order()
 
 
-def _searches() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    # Typed for labels that are strings; any hashable will do.
-    return cast(Any, opt_einsum.paths.auto), cast(Any, opt_einsum.paths.ssa_greedy_optimize)
+class _Search:
+    """The cheapest tree so far, and for how long was searched (by estimate)."""
 
+    def __init__(self, network: Network, first: list[Ints], patient: bool) -> None:
+        self.best = Tree.of(network, first)
+        self.spent = 0.0
+        self._least = self.best.cost()
+        self._patient = patient
 
-def _single_assignment(path: Iterable[Ints], count: int) -> list[Ints]:
-    left, order = list(range(count)), []
-    for number, step in enumerate(path):
-        order.append(tuple(left[position] for position in step))
-        for position in sorted(step, reverse=True):
-            del left[position]
-        left.append(count + number)
-    return order
+    def goes_on(self, share: float, cost: float) -> bool:
+        """Whether what costs so much can be done in a share of the time."""
+        return self.spent + cost < share * self._time()
 
+    def refine(self, tree: Tree, sweeps: int, rng: random.Random) -> None:
+        """Make a tree cheaper, and keep it if it is the cheapest."""
+        nodes = len(tree.network.operands)
+        left = max(self._time() - self.spent, 0.0)
+        sweeps = min(sweeps, int(left / (2 * nodes * _MOVE)))
+        anneal(tree, sweeps, rng)
+        splits = reoptimise(tree, int(left / _SPLIT))
+        # A little at least, or there would be no end where nothing can be done in the time left.
+        self.spent += (sweeps + 1) * nodes * _MOVE + splits * _SPLIT
+        if (cost := tree.cost()) < self._least:
+            self.best, self._least = tree, cost
 
-def _flattened(sizes: dict[int, int]) -> dict[int, int]:
-    """Sizes nearer to each other: then the number of axes counts for more."""
-    return {label: math.isqrt(size - 1) + 1 for label, size in sizes.items()}
-
-
-def _thinned(members: Sequence[Labels], kept: Labels, sizes: dict[int, int]) -> dict[int, int]:
-    """Sizes with labels that many operands share made small.
-
-    Such a label (a batch) goes along whatever is done first, and hides from the greedy search what
-    else differs between the pairs.
-    """
-    counts = Counter(label for each in (*members, kept) for label in each)
-    return {label: min(size, 2) if counts[label] > 3 else size for label, size in sizes.items()}
-
-
-def _noisy_cost(rng: random.Random) -> Cost:
-    """How good a pair is: the logarithm of its result's size less the operands', with Gumbel noise."""
-    weight, temperature = rng.uniform(0.1, 4.0), 10 ** rng.uniform(-3.0, 0.0)
-
-    def cost(result: int, first: int, second: int, *_: object) -> float:
-        removed = result - weight * (first + second)
-        noise = -math.log(-math.log(rng.uniform(1e-12, 1 - 1e-12)))
-        return math.copysign(math.log1p(abs(removed)), removed) - temperature * noise
-
-    return cost
-
-
-def _estimate(
-    order: Iterable[Ints], members: Sequence[Labels], kept: Labels, sizes: dict[int, int]
-) -> float:
-    """The cost of an order in multiplications."""
-    uses = Counter(label for each in (*members, kept) for label in each)
-    logs = {label: math.log2(size) for label, size in sizes.items()}
-    labels = list(members)
-    total = 0.0
-    for step in order:
-        result = labels[step[0]]
-        for operand in step[1:]:
-            both = result & labels[operand]
-            every = result | labels[operand]
-            uses.subtract(both)
-            result = every - frozenset(label for label in both if uses[label] == 1)
-            total += 2.0 ** sum(logs[label] for label in every)
-            total += _ELEMENT * 2.0 ** sum(logs[label] for label in result)
-        labels.append(result)
-    return total
+    def _time(self) -> float:
+        """How long to search. For what is computed soon that is not long, unless it was asked for."""
+        if self._patient:
+            return _MOST
+        planning = _PLANNED * len(self.best.network.operands)
+        return min(_MOST, planning + _SECONDS * self._least)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from backhaul_server.engine.einsum.layout import Ints, Sizes
-from backhaul_server.engine.einsum.search import Labels, find_order
+from backhaul_server.engine.einsum.search import find_order
+from backhaul_server.engine.einsum.trees import Labels
 
 
 class Pair(NamedTuple):
@@ -19,7 +20,11 @@ class Pair(NamedTuple):
 
 
 def contraction_tree(
-    inputs: Sequence[Labels], output: Labels, sizes: Sizes, groups: Sequence[Ints]
+    inputs: Sequence[Labels],
+    output: Labels,
+    sizes: Sizes,
+    groups: Sequence[Ints],
+    search: str | None = None,
 ) -> list[Pair]:
     """All pairs in order; the result of the k-th has the number ``len(inputs) + k``.
 
@@ -44,7 +49,7 @@ def contraction_tree(
         members = [m if m < count else results[m - count] for m in group]
         inside = Counter(label for m in members for label in labels[m])
         kept = frozenset(label for label, n in inside.items() if uses[label] > n)
-        for step in find_order([labels[m] for m in members], kept, sizes):
+        for step in find_order([labels[m] for m in members], kept, sizes, search):
             result, *others = sorted(members[position] for position in step)
             for other in others:
                 result = contract(*sorted((result, other)))

@@ -8,6 +8,7 @@ be zero, nor by a difference of two.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,8 +91,9 @@ def _by_inverse(xp: Any, a: Array) -> ByInverse | None:
     det = xp.linalg.det(a)
     sizes = [xp.max(xp.abs(x), axis=(-2, -1)) for x in (a, inverse)]
     limits = xp.finfo(a.dtype)
-    condition = a.shape[-1] * sizes[0] * sizes[1]
-    safe = (condition < float(limits.eps) ** -0.25) & (xp.abs(det) > float(limits.smallest_normal))
+    digits = xp.log2(sizes[0]) + xp.log2(sizes[1])  # of the condition number, which could overflow
+    least = -0.25 * math.log2(float(limits.eps)) - math.log2(a.shape[-1])
+    safe = (digits < least) & (xp.abs(det) > float(limits.smallest_normal))
     if not xp.all(safe & xp.isfinite(det)):
         return None
     return ByInverse(det[..., None, None], inverse)

@@ -10,13 +10,15 @@ from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.catalog.promotion import promote
 from backhaul_server.engine.dual import dual
 from backhaul_server.engine.einsum import passes
-from backhaul_server.engine.einsum.plan import Binary, Plan, make_plan
+from backhaul_server.engine.einsum.budget import keeping
+from backhaul_server.engine.einsum.plan import Binary, Plan, arriving, make_plan
 from backhaul_server.engine.einsum.products import Contraction
 from backhaul_server.engine.einsum.rearrangement import Rearrangement
+from backhaul_server.engine.memory import Need
+from backhaul_server.engine.prediction import predict
 from backhaul_server.engine.rules import (
     RULES,
     Array,
-    Bilinear,
     Cotangents,
     Linear,
     Namespace,
@@ -34,20 +36,27 @@ class Einsum(Rule):
     """
 
     keeps = True
+    selective = True
 
-    def prepare(
-        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    def prepare_within(
+        self, keep_bytes: int | None, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
     ) -> tuple[Rule, dict[str, Any]]:
         found = resolve(tuple(each.shape for each in avals), **attributes)
-        plan = make_plan(found, tuple(each.dtype for each in avals), promote(*avals))
+        result = promote(*avals)
+        plan = make_plan(found, arriving([each.dtype for each in avals], result), result)
         if type(plan.only) is Binary:
             step = plan.only
             adjoints = (step.to_first, step.to_second)
             return RULES["contract"], {"lowering": step.lowering, "adjoints": adjoints}
-        return self, {"plan": plan}
+        return self, {"plan": keeping(plan, keep_bytes)}
 
-    def forward(self, xp: Any, *operands: Array, plan: Plan) -> tuple[Array, Any]:
-        return passes.evaluate(xp, plan, operands)
+    def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
+        return predict(self, operands, keywords).need
+
+    def forward(
+        self, xp: Any, *operands: Array, plan: Plan, needs: Sequence[bool] | None = None
+    ) -> tuple[Array, passes.Residual]:
+        return passes.evaluate(xp, plan, operands, needs)
 
     def jvp(
         self,
@@ -55,11 +64,11 @@ class Einsum(Rule):
         y: Array,
         *operands: Array | None,
         plan: Plan,
-        residual: Sequence[Array] | None = None,
-    ) -> tuple[Array | None, Any]:
+        residual: passes.Residual = None,
+    ) -> tuple[Array | None, passes.Residual]:
         values, tangents = operands[: plan.operands], operands[plan.operands :]
         dy, moved = passes.push(F, plan, values, tangents, residual)
-        return dy, None if residual is None else tuple(map(dual, residual, moved))
+        return dy, None if residual is None else tuple(map(dual, residual, moved or ()))
 
     def cotangents(
         self,
@@ -75,7 +84,7 @@ class Einsum(Rule):
 
 
 @rule("contract")
-class Contract(Bilinear):
+class Contract(Rule):
     """c = a b, summed over labels: linear in each, up to conjugates.
 
     ``adjoints`` are the lowerings of the operands' cotangents, given where it stands for an einsum.
@@ -86,6 +95,25 @@ class Contract(Bilinear):
             return lowering(xp, a, b)
 
         return contract
+
+    def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
+        return predict(self, operands, keywords).need
+
+    def jvp(
+        self,
+        F: Namespace,
+        y: Array,
+        a: Array,
+        b: Array,
+        da: Array | None,
+        db: Array | None,
+        *,
+        lowering: Contraction,
+        adjoints: Any = None,
+    ) -> Array | None:
+        from_a = None if da is None else F.contract(da, b, lowering=lowering)
+        from_b = None if db is None else F.contract(a, db, lowering=lowering)
+        return passes.added(from_a, from_b)
 
     def cotangents(
         self,

@@ -52,6 +52,8 @@ class Pinv(Rule):
 
 def pseudo_inverse(xp: Any, a: Array, rtol: float | None) -> Array:
     """a^+ by singular values, of which those up to rtol times the greatest count as zero."""
+    if a.size == 0:
+        return xp.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), dtype=a.dtype)
     u, s, vh = svd(xp, a)
     if rtol is None:
         rtol = max(a.shape[-2:]) * float(xp.finfo(s.dtype).eps)

@@ -69,7 +69,7 @@ class Qr(Rule):
         xp = F.xp
         diagonal = xp.abs(xp.sum(lead * xp.eye(lead.shape[-1], dtype=lead.dtype), axis=-1))
         if xp.any(diagonal <= spectra.close(xp, lead) * spectra.largest(xp, diagonal)):
-            raise singular(self.name, a)
+            raise singular(F.xp, self.name, a)
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **_: Any) -> Need:
         return spectra.matrix_need(operands, results)

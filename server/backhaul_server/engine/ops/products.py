@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from backhaul_proto.catalog import products
+from backhaul_proto.catalog import contractions, products
 from backhaul_proto.catalog.avals import Aval, Shape
-from backhaul_proto.catalog.products import Labels
+from backhaul_proto.catalog.contractions import Labels
 from backhaul_server.engine.ops.einsum import Einsum
 from backhaul_server.engine.rules import Array, Bilinear, Namespace, Rule, rule
 
@@ -22,46 +22,46 @@ class AsEinsum(Einsum):
     labels: Callable[..., Labels]
     """``labels(*shapes, **attributes)`` gives the einsum for operands of these shapes."""
 
-    def prepare(
-        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    def prepare_within(
+        self, keep_bytes: int | None, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
     ) -> tuple[Rule, dict[str, Any]]:
         labels, output = self.labels(*(each.shape for each in avals), **attributes)
-        return super().prepare(avals, {"labels": labels, "output": output})
+        return super().prepare_within(keep_bytes, avals, {"labels": labels, "output": output})
 
 
 @rule("dot")
 class Dot(AsEinsum):
     """Over the last axis of a and the last but one of b."""
 
-    labels = staticmethod(products.dot_labels)
+    labels = staticmethod(contractions.dot_labels)
 
 
 @rule("inner")
 class Inner(AsEinsum):
     """Over the last axis of both."""
 
-    labels = staticmethod(products.inner_labels)
+    labels = staticmethod(contractions.inner_labels)
 
 
 @rule("tensordot")
 class Tensordot(AsEinsum):
     """Over pairs of axes."""
 
-    labels = staticmethod(products.tensordot_labels)
+    labels = staticmethod(contractions.tensordot_labels)
 
 
 @rule("matvec")
 class Matvec(AsEinsum):
     """Matrices times vectors."""
 
-    labels = staticmethod(products.matvec_labels)
+    labels = staticmethod(contractions.matvec_labels)
 
 
 @rule("linalg.multi_dot")
 class MultiDot(AsEinsum):
     """A chain of matrices."""
 
-    labels = staticmethod(products.multi_dot_labels)
+    labels = staticmethod(contractions.multi_dot_labels)
 
 
 @rule("vdot")

@@ -1,0 +1,30 @@
+"""Limits that a user gives."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+from backhaul_proto.errors import make_error
+
+_MAX: Final = 2**63 - 1
+
+
+def byte_limit(given: Any) -> int:
+    """``memory_limit=`` as a number of bytes.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE.
+    """
+    try:
+        limit = 0 if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        limit = 0
+    if limit < 1:
+        raise make_error(
+            "INVALID_VALUE",
+            f"memory_limit is {given!r:.100}; it is a whole number of bytes above 0, such as 256 << 20 "
+            "for 256 MiB, or None for what the server allows.",
+            actual=f"{given!r:.100}",
+        )
+    return min(limit, _MAX)

@@ -1,0 +1,223 @@
+"""What a session may use, and the check of each request against it before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.messages import (
+    LEAF_WITH_TANGENT,
+    SOURCES,
+    Array,
+    Execute,
+    HvpQuestion,
+    PullbackQuestion,
+    PushforwardQuestion,
+    Question,
+)
+from backhaul_proto.units import size
+from backhaul_server.engine.node import Node
+from backhaul_server.engine.tape_memory import (
+    Held,
+    Peak,
+    Planned,
+    held_by,
+    hvp_peak,
+    pullback_peak,
+    pushforward_peak,
+    sketch,
+)
+from backhaul_server.sessions.blocks import BlockNeed, Plan
+from backhaul_server.sessions.pool import Pool
+
+_NOTHING: Final = Held(0, 0, 0)
+_NO_BLOCK: Final = BlockNeed(0, _NOTHING, -1, 0, 0)
+_NAMES: Final = {
+    PullbackQuestion: "pullback",
+    HvpQuestion: "hvp",
+    PushforwardQuestion: "pushforward",
+}
+_SURELY: Final = 4
+"""No pass has more arrays at once than so many times all its cotangents, tangents and answers."""
+
+
+class Budget:
+    """The memory of one session.
+
+    What is held is known at most: all that was made is added up, and it is counted anew only when the sum
+    comes near the limit. So a request that is far below costs a few additions, however long the tape.
+
+    Args:
+        limit: bytes that may be used.
+        pool: what all sessions may use together.
+        nodes: the session's, by id.
+    """
+
+    def __init__(self, limit: int, pool: Pool, nodes: Mapping[int, Node]) -> None:
+        self.limit = limit
+        self._pool = pool
+        self._nodes = nodes
+        self._held = _NOTHING
+        pool.join(self)
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held at most."""
+        return self._held.bytes
+
+    def recount(self) -> None:
+        """Count what is held."""
+        self._hold(held_by(self._nodes.values()))
+
+    def close(self) -> None:
+        """The session has ended."""
+        self._pool.leave(self)
+
+    def admit(
+        self, request: Execute, plan: Plan | None, inputs: Sequence[Node], base_id: int
+    ) -> None:
+        """Check a request.
+
+        Args:
+            request: the request.
+            plan: of its block; None without one.
+            inputs: the nodes that the block takes.
+            base_id: the id of the block's first result.
+
+        Raises:
+            MemoryLimitExceeded: it would take more than is left.
+            ServerBusy: the other sessions hold too much for it.
+        """
+        need = _NO_BLOCK if plan is None else plan.need
+        asked = _question_bytes(request, plan)
+        surely = self._at_most(need, asked, request.question)
+        if surely <= self.limit and self._pool.has_room(self, surely):
+            return
+        self.recount()
+        before = self.held + asked
+        needed = before + need.peak
+        if needed > self.limit:
+            raise self._block_refused(needed, need, plan, base_id)
+        if request.question is not None:
+            peak = _question_peak(request, plan, inputs, base_id, self._nodes)
+            asking = before + need.made.bytes + peak.bytes
+            if asking > self.limit:
+                raise self._question_refused(asking, request.question, peak)
+            needed = max(needed, asking)
+        self._pool.check(self, needed)
+
+    def committed(self, plan: Plan | None) -> None:
+        """The block was run."""
+        if plan is not None:
+            self._hold(_sum(self._held, plan.need.made))
+
+    def _hold(self, held: Held) -> None:
+        self._pool.changed(held.bytes - self._held.bytes)
+        self._held = held
+
+    def _at_most(self, need: BlockNeed, asked: int, question: Question | None) -> int:
+        """What the request surely will not go beyond."""
+        running = self.held + asked + need.peak
+        if question is None:
+            return running
+        after, gradient, hvp = _sum(self._held, need.made)
+        if isinstance(question, PullbackQuestion):
+            sets, passing = len(question.cotangents) or 1, gradient
+        else:
+            sets, passing = len(question.directions) or 1, hvp
+        return max(running, asked + after + sets * _SURELY * (passing + after))
+
+    def _block_refused(
+        self, needed: int, need: BlockNeed, plan: Plan | None, base_id: int
+    ) -> BackhaulError:
+        facts: dict[str, object] = {}
+        most = "The arrays that came with the request take all of it."
+        if plan is not None and need.step >= 0:
+            call = plan.steps[need.step].call
+            op = call if isinstance(call, str) else call.name
+            node = base_id + need.result
+            facts = {"op": op, "node": node, "step": need.step, "step_bytes": need.step_bytes}
+            most = f"The step that takes most is {op} (node {node}), {size(need.step_bytes)}."
+        return self._refused("The steps", needed, most, facts)
+
+    def _question_refused(self, needed: int, question: Question, peak: Peak) -> BackhaulError:
+        what = f"The {_NAMES[type(question)]}"
+        node = peak.node
+        op = "a leaf" if node.call is None else node.call.name
+        facts = {"op": op, "node": node.id, "step_bytes": peak.node_bytes}
+        most = (
+            f"What takes most is to go back through {op} (node {node.id}), {size(peak.node_bytes)}."
+        )
+        return self._refused(what, needed, most, facts)
+
+    def _refused(
+        self, what: str, needed: int, most: str, facts: Mapping[str, object]
+    ) -> BackhaulError:
+        return make_error(
+            "MEMORY_LIMIT_EXCEEDED",
+            f"{what} would need {size(needed)}, of which the tape holds {size(self.held)} already; its limit "
+            f"is {size(self.limit)}. {most} Nothing was run. Release tensors that are no longer needed, "
+            "ask for less at once, or contract in another order (bh.contract_path tells what one takes); "
+            "or give the tape more with memory_limit=, and the server with --session-memory.",
+            needed=needed,
+            held=self.held,
+            limit=self.limit,
+            **facts,
+        )
+
+
+def _sum(a: Held, b: Held) -> Held:
+    return Held(a.bytes + b.bytes, a.gradient + b.gradient, a.hvp + b.hvp)
+
+
+def _question_bytes(request: Execute, plan: Plan | None) -> int:
+    """Bytes of the request's tensors that are not the block's."""
+    total = sum(each.nbytes for each in request.tensors)
+    return total if plan is None else max(0, total - plan.given)
+
+
+def _question_peak(
+    request: Execute,
+    plan: Plan | None,
+    inputs: Sequence[Node],
+    base_id: int,
+    nodes: Mapping[int, Node],
+) -> Peak:
+    made: list[Node | None] = []
+    if plan is not None:
+        made = sketch(_planned(plan, request.tensors), plan.results, inputs, base_id)
+    question = request.question
+    assert question is not None
+    node_of = _finder(made, base_id, nodes)
+    if isinstance(question, PushforwardQuestion):
+        along = [{node_of(leaf) for leaf, _ in each} for each in question.directions]
+        return pushforward_peak(node_of(question.output), along)
+    wrt = None if question.wrt is None else [node_of(each) for each in question.wrt]
+    loss = node_of(question.loss)
+    if isinstance(question, PullbackQuestion):
+        return pullback_peak(loss, wrt, len(question.cotangents) or 1)
+    directions = [{node_of(leaf) for leaf, _ in each} for each in question.directions]
+    return hvp_peak(loss, wrt, directions)
+
+
+def _finder(
+    made: Sequence[Node | None], base_id: int, nodes: Mapping[int, Node]
+) -> Callable[[int], Node]:
+    """A node by id, be it still to be made. The ids were checked before."""
+
+    def find(each: int) -> Node:
+        planned = made[each - base_id] if 0 <= each - base_id < len(made) else None
+        return nodes[each] if planned is None else planned
+
+    return find
+
+
+def _planned(plan: Plan, tensors: Iterable[Array]) -> Iterator[Planned]:
+    arrays = iter(tensors)
+    for step in plan.steps:
+        if not isinstance(step.call, str):
+            yield Planned(step.call, step.operands)
+            continue
+        taken = [next(arrays) for _ in range(SOURCES[step.call])]
+        yield Planned(None, (), taken[1] if step.call == LEAF_WITH_TANGENT else None)
