@@ -39,6 +39,8 @@ class CumulativeSum(_Cumulative, Linear):
 class CumulativeProd(_Cumulative):
     """y[i] = y[i - 1] x[i], so dy[i] = x[i] dy[i - 1] + y[i - 1] dx[i]: no division, so that 0 may be one."""
 
+    takes = (0, 4, 10)
+
     def jvp(
         self, F: Namespace, y: Array, x: Array, dx: Array, axis: int, reverse: bool = False
     ) -> Array:
@@ -138,6 +140,7 @@ class Diff(AlongAxis, Linear):
     """y[i] = x[i + 1] - x[i], n times."""
 
     function = "diff"
+    takes = (1, 2, 4)
 
     def prepare(
         self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]

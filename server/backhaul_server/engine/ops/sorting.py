@@ -13,6 +13,7 @@ class Sort(AlongAxis):
     """y is x in order: a permutation, which its inverse undoes."""
 
     function = "sort"
+    takes = (0, 4, 6)
 
     def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, axis: int) -> Array:
         return F.permute_along_axis(dx, F.argsort(x, axis=axis), axis=axis)

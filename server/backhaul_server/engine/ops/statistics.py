@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from backhaul_proto.catalog.avals import Aval
-from backhaul_server.engine.memory import Need, elementwise_need
+from backhaul_server.engine.memory import Need
 from backhaul_server.engine.ops.reducing import Axes, Reduction, kept, kept_shape, shared, size_over
 from backhaul_server.engine.rules import Array, Linear, Namespace, Rule, plus, rule
 
@@ -58,6 +58,8 @@ def _centred(xp: Any, x: Array, axis: Axes) -> Array:
 class Var(Reduction):
     """y = sum |c|**2 / d with c = x - mean(x), so dy = 2 sum Re(conj(c) dx) / d: the mean's part is 0."""
 
+    takes = (1, 2, 6)
+
     def forward(
         self, xp: Any, x: Array, axis: Axes, correction: float = 0.0, keepdims: bool = False
     ) -> Array:
@@ -102,6 +104,8 @@ class Var(Reduction):
 class Std(Var):
     """y = sqrt(var), so dy = sum Re(conj(c) dx) / (d y), and 0 where y is."""
 
+    takes = (1, 3, 6)
+
     def forward(
         self, xp: Any, x: Array, axis: Axes, correction: float = 0.0, keepdims: bool = False
     ) -> Array:
@@ -128,6 +132,7 @@ class Quantile(Reduction):
     """
 
     keeps = True
+    takes = (2, 3, 6)
 
     def forward(
         self, xp: Any, x: Array, q: float, axis: Axes, keepdims: bool = False
@@ -188,12 +193,7 @@ class Quantile(Reduction):
         return (lambda: plus(F, *(sent(*each) for each in self._weighted(x, q, axis, residual))),)
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
-        found = elementwise_need(operands, results)
-        return replace(
-            found,
-            value=found.value + 2 * operands[0].nbytes,  # in the order of the axes, and sorted
-            kept=2 * results[0].nbytes,
-        )
+        return replace(super().need(operands, results), kept=2 * results[0].nbytes)
 
     def _weighted(
         self, x: Array, q: float, axis: Axes, residual: tuple[Array, Array]
