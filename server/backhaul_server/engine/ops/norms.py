@@ -135,7 +135,8 @@ class _Power(_Norm):
     def gradient(self, F: Namespace, y: Array, x: Array, axis: Axes, **order: float) -> Array:
         zero = F.logical_or(F.equal(x, 0), F.equal(y, 0))
         ratio = F.divide(F.abs(F.where(zero, 1.0, x)), F.where(zero, 1.0, y))
-        slope = F.multiply(F.pow(ratio, order["order"] - 1), F.sign(x))
+        exponent = F.xp.asarray(order["order"] - 1, dtype=y.dtype)
+        slope = F.multiply(F.pow(ratio, exponent), F.sign(x))
         return F.where(zero, 0.0, slope)
 
 

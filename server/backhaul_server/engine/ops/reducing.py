@@ -69,5 +69,5 @@ def shared(F: Namespace, x: Array, value: Array, axis: Axes) -> tuple[Array, Arr
     A NaN is chosen by all the NaNs there are. Neither result has a tangent.
     """
     chosen = F.logical_or(F.equal(x, value), F.isnan(x))
-    count = F.xp.sum(chosen, axis=axis, keepdims=True)
+    count = F.xp.sum(F.xp.astype(chosen, F.xp.int8), axis=axis, keepdims=True)
     return chosen, F.xp.astype(count, x.dtype)

@@ -117,7 +117,7 @@ class CountNonzero(Reduction, NotDifferentiable):
     takes = (1, 0, 0)
 
     def forward(self, xp: Any, x: Array, axis: Axes, keepdims: bool = False) -> Array:
-        return xp.sum(xp.astype(x, xp.bool), axis=axis, keepdims=keepdims)
+        return xp.sum(xp.astype(x != 0, xp.int8), axis=axis, keepdims=keepdims)
 
 
 @rule("argmax")

@@ -106,7 +106,8 @@ class ShiftAlongAxis(Rule):
         n = x.shape[axis]
         if not n:
             return x
-        stays = x[(slice(None),) * axis + ((slice(1, n) if reverse else slice(0, n - 1)),)]
+        part = slice(1, n) if reverse else slice(0, n - 1)
+        stays = x[(*(slice(None),) * axis, part, ...)]
         edge = xp.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), fill, dtype=x.dtype)
         return xp.concat([stays, edge] if reverse else [edge, stays], axis=axis)
 
