@@ -14,6 +14,7 @@ from scipy import special
 
 from backhaul_server.engine import lapack
 from backhaul_server.engine.add_at import add_at
+from backhaul_server.engine.copies import compact
 from backhaul_server.engine.recurrences import linear_recurrence
 
 Array = Any
@@ -51,6 +52,8 @@ def numpy_namespace() -> Namespace:
         "numpy",
         np,
         {
+            "dot": np.ndarray.dot,  # a third of np.matmul's time on small matrices
+            "compact": compact,
             "conj": _conj,
             "real": _real,
             "imag": _imag,
