@@ -25,20 +25,28 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
 BY_HAND: Final = frozenset(
     {
+        "argsort",
         "clip",
         "concat",
+        "diff",
         "einsum",
         "getitem",
         "linalg.solve_triangular",
         "linalg.svd_truncated",
         "pad",
+        "quantile",
         "scatter_add",
+        "sort",
+        "std",
+        "var",
     }
 )
 """Public ops whose function is written by hand, each in the client's file of its family."""
 LINALG_BY_HAND: Final = MappingProxyType(
     {
         "cho_solve": "backhaul.triangular.cho_solve",
+        "matrix_norm": "backhaul.norms.matrix_norm",
+        "norm": "backhaul.norms.norm",
         "solve_triangular": "backhaul.triangular.solve_triangular",
         "svd_truncated": "backhaul.truncation.svd_truncated",
     }

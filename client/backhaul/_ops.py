@@ -24,7 +24,11 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "all",
+    "amax",
+    "amin",
     "angle",
+    "any",
     "arccos",
     "arccosh",
     "arcsin",
@@ -32,6 +36,8 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "argmax",
+    "argmin",
     "around",
     "asin",
     "asinh",
@@ -51,7 +57,11 @@ __all__ = [
     "conjugate",
     "cos",
     "cosh",
+    "count_nonzero",
     "cross",
+    "cumulative_logsumexp",
+    "cumulative_prod",
+    "cumulative_sum",
     "deg2rad",
     "degrees",
     "diag",
@@ -94,16 +104,22 @@ __all__ = [
     "log10",
     "log_expit",
     "log_sigmoid",
+    "log_softmax",
     "logaddexp",
     "logaddexp2",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logsumexp",
     "matmul",
     "matrix_transpose",
     "matvec",
+    "max",
     "maximum",
+    "mean",
+    "median",
+    "min",
     "minimum",
     "mod",
     "moveaxis",
@@ -115,6 +131,7 @@ __all__ = [
     "positive",
     "pow",
     "power",
+    "prod",
     "psi",
     "rad2deg",
     "radians",
@@ -134,6 +151,7 @@ __all__ = [
     "sin",
     "sinc",
     "sinh",
+    "softmax",
     "softplus",
     "split",
     "sqrt",
@@ -168,7 +186,11 @@ _ABS: Final = get("abs")
 _ACOS: Final = get("acos")
 _ACOSH: Final = get("acosh")
 _ADD: Final = get("add")
+_ALL: Final = get("all")
 _ANGLE: Final = get("angle")
+_ANY: Final = get("any")
+_ARGMAX: Final = get("argmax")
+_ARGMIN: Final = get("argmin")
 _ASIN: Final = get("asin")
 _ASINH: Final = get("asinh")
 _ASTYPE: Final = get("astype")
@@ -185,7 +207,11 @@ _CEIL: Final = get("ceil")
 _CONJ: Final = get("conj")
 _COS: Final = get("cos")
 _COSH: Final = get("cosh")
+_COUNT_NONZERO: Final = get("count_nonzero")
 _CROSS: Final = get("cross")
+_CUMULATIVE_LOGSUMEXP: Final = get("cumulative_logsumexp")
+_CUMULATIVE_PROD: Final = get("cumulative_prod")
+_CUMULATIVE_SUM: Final = get("cumulative_sum")
 _DEG2RAD: Final = get("deg2rad")
 _DIAG: Final = get("diag")
 _DIAGONAL: Final = get("diagonal")
@@ -223,16 +249,22 @@ _LOG10: Final = get("log10")
 _LOG1P: Final = get("log1p")
 _LOG2: Final = get("log2")
 _LOG_SIGMOID: Final = get("log_sigmoid")
+_LOG_SOFTMAX: Final = get("log_softmax")
 _LOGADDEXP: Final = get("logaddexp")
 _LOGADDEXP2: Final = get("logaddexp2")
 _LOGICAL_AND: Final = get("logical_and")
 _LOGICAL_NOT: Final = get("logical_not")
 _LOGICAL_OR: Final = get("logical_or")
 _LOGICAL_XOR: Final = get("logical_xor")
+_LOGSUMEXP: Final = get("logsumexp")
 _MATMUL: Final = get("matmul")
 _MATRIX_TRANSPOSE: Final = get("matrix_transpose")
 _MATVEC: Final = get("matvec")
+_MAX: Final = get("max")
 _MAXIMUM: Final = get("maximum")
+_MEAN: Final = get("mean")
+_MEDIAN: Final = get("median")
+_MIN: Final = get("min")
 _MINIMUM: Final = get("minimum")
 _MOVEAXIS: Final = get("moveaxis")
 _MULTIPLY: Final = get("multiply")
@@ -242,6 +274,7 @@ _OUTER: Final = get("outer")
 _PERMUTE_DIMS: Final = get("permute_dims")
 _POSITIVE: Final = get("positive")
 _POW: Final = get("pow")
+_PROD: Final = get("prod")
 _RAD2DEG: Final = get("rad2deg")
 _RAVEL: Final = get("ravel")
 _REAL: Final = get("real")
@@ -259,6 +292,7 @@ _SILU: Final = get("silu")
 _SIN: Final = get("sin")
 _SINC: Final = get("sinc")
 _SINH: Final = get("sinh")
+_SOFTMAX: Final = get("softmax")
 _SOFTPLUS: Final = get("softplus")
 _SPLIT: Final = get("split")
 _SQRT: Final = get("sqrt")
@@ -368,6 +402,30 @@ def add(x1: Operand, x2: Operand, /) -> TrackedTensor:
     return record(_ADD, (x1, x2))
 
 
+def all(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """Whether all elements over axes are true (not 0); true for none.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.all(x, 1).shape
+        (2,)
+    """
+    return record(_ALL, (x,), axis, keepdims)
+
+
 def angle(x: Operand, /) -> TrackedTensor:
     """The angle of each element from the positive real axis, in radians: 0 or pi for a real one.
 
@@ -388,6 +446,78 @@ def angle(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_ANGLE, (x,))
+
+
+def any(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """Whether some element over axes is true (not 0); false for none.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.any(x, 1).shape
+        (2,)
+    """
+    return record(_ANY, (x,), axis, keepdims)
+
+
+def argmax(x: Operand, /, axis: int | None = None, *, keepdims: bool = False) -> TrackedTensor:
+    """Where the greatest element along an axis stands, as int64.
+
+    Of equals it is the first; NaN counts as greater than any number.
+
+    Args:
+        x: Tensor, array or number.
+        axis: The axis to search along; when left out, the elements in C order.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.argmax(x, 1).shape
+        (2,)
+    """
+    return record(_ARGMAX, (x,), axis, keepdims)
+
+
+def argmin(x: Operand, /, axis: int | None = None, *, keepdims: bool = False) -> TrackedTensor:
+    """Where the least element along an axis stands, as int64.
+
+    Of equals it is the first; NaN counts as less than any number.
+
+    Args:
+        x: Tensor, array or number.
+        axis: The axis to search along; when left out, the elements in C order.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.argmin(x, 1).shape
+        (2,)
+    """
+    return record(_ARGMIN, (x,), axis, keepdims)
 
 
 def asin(x: Operand, /) -> TrackedTensor:
@@ -726,6 +856,30 @@ def cosh(x: Operand, /) -> TrackedTensor:
     return record(_COSH, (x,))
 
 
+def count_nonzero(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """How many elements over axes are not 0, as int64.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.count_nonzero(x, 1).shape
+        (2,)
+    """
+    return record(_COUNT_NONZERO, (x,), axis, keepdims)
+
+
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> TrackedTensor:
     """The cross product of vectors in three dimensions, other axes broadcasting.
 
@@ -747,6 +901,82 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> TrackedTensor:
         (3, 2)
     """
     return record(_CROSS, (x1, x2), axis)
+
+
+def cumulative_logsumexp(x: Operand, /, axis: int = -1) -> TrackedTensor:
+    """log(cumulative_sum(exp(x))) along an axis, without overflow: NumPy's logaddexp.accumulate.
+
+    Where the result is infinite, its derivatives are 0.
+
+    Args:
+        x: Tensor, array or number.
+        axis: The axis to sum along.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3, 2)))
+        >>> bh.cumulative_logsumexp(x, 1).shape
+        (2, 3, 2)
+    """
+    return record(_CUMULATIVE_LOGSUMEXP, (x,), axis)
+
+
+def cumulative_prod(
+    x: Operand, /, *, axis: int | None = None, reverse: bool = False
+) -> TrackedTensor:
+    """The products of the elements up to each, along an axis.
+
+    Bool and integer arrays multiply to 64-bit integers. Its derivatives are products of other
+    elements: right where some are 0.
+
+    Args:
+        x: Tensor, array or number.
+        axis: The axis; it may be left out when there is but one.
+        reverse: Whether to go from the last element to the first.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.cumulative_prod(x, axis=-1).shape
+        (2, 3)
+    """
+    return record(_CUMULATIVE_PROD, (x,), axis, reverse)
+
+
+def cumulative_sum(
+    x: Operand, /, *, axis: int | None = None, reverse: bool = False
+) -> TrackedTensor:
+    """The sums of the elements up to each, along an axis.
+
+    Bool and integer arrays sum to 64-bit integers.
+
+    Args:
+        x: Tensor, array or number.
+        axis: The axis; it may be left out when there is but one.
+        reverse: Whether to go from the last element to the first.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.cumulative_sum(x, axis=-1).shape
+        (2, 3)
+    """
+    return record(_CUMULATIVE_SUM, (x,), axis, reverse)
 
 
 def deg2rad(x: Operand, /) -> TrackedTensor:
@@ -1538,6 +1768,29 @@ def log_sigmoid(x: Operand, /) -> TrackedTensor:
     return record(_LOG_SIGMOID, (x,))
 
 
+def log_softmax(x: Operand, /, axis: int | Sequence[int] | None = None) -> TrackedTensor:
+    """`x` - logsumexp(x) over axes: the logarithm of `softmax`, accurate for small shares.
+
+    NaN where all elements are -inf, or one is inf: there are no shares then.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes over which the exponentials are summed; all of them when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.log_softmax(x, -1).shape
+        (2, 3)
+    """
+    return record(_LOG_SOFTMAX, (x,), axis)
+
+
 def logaddexp(x1: Operand, x2: Operand, /) -> TrackedTensor:
     """log(exp(x1) + exp(x2)), element by element, without overflow.
 
@@ -1670,6 +1923,33 @@ def logical_xor(x1: Operand, x2: Operand, /) -> TrackedTensor:
     return record(_LOGICAL_XOR, (x1, x2))
 
 
+def logsumexp(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """log(sum(exp(x))) over axes, without overflow; -inf for no elements.
+
+    Elements that are -inf add nothing. Where the result is infinite, its derivatives are 0. Of
+    complex x it is the principal logarithm.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.logsumexp(x, 1).shape
+        (2,)
+    """
+    return record(_LOGSUMEXP, (x,), axis, keepdims)
+
+
 def matmul(x1: Operand, x2: Operand, /) -> TrackedTensor:
     """The matrix product of the last two axes, other axes broadcasting.
 
@@ -1736,6 +2016,32 @@ def matvec(x1: Operand, x2: Operand, /) -> TrackedTensor:
     return record(_MATVEC, (x1, x2))
 
 
+def max(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """The greatest element over axes; NaN where one is NaN.
+
+    Equals share the derivative evenly.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.max(x, 1).shape
+        (2,)
+    """
+    return record(_MAX, (x,), axis, keepdims)
+
+
 def maximum(x1: Operand, x2: Operand, /) -> TrackedTensor:
     """The greater of x1 and x2, element by element; NaN where one is NaN.
 
@@ -1758,6 +2064,82 @@ def maximum(x1: Operand, x2: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_MAXIMUM, (x1, x2))
+
+
+def mean(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """The mean over axes; NaN for no elements. Integers and bools count as float64.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.mean(x, 1).shape
+        (2,)
+    """
+    return record(_MEAN, (x,), axis, keepdims)
+
+
+def median(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """The median over axes, of an even number the mean of the two in the middle; NaN where one is NaN.
+
+    Elements equal to one in the middle share its derivative evenly.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.median(x, 1).shape
+        (2,)
+    """
+    return record(_MEDIAN, (x,), axis, keepdims)
+
+
+def min(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """The least element over axes; NaN where one is NaN.
+
+    Equals share the derivative evenly.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.min(x, 1).shape
+        (2,)
+    """
+    return record(_MIN, (x,), axis, keepdims)
 
 
 def minimum(x1: Operand, x2: Operand, /) -> TrackedTensor:
@@ -1961,6 +2343,32 @@ def pow(x1: Operand, x2: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_POW, (x1, x2))
+
+
+def prod(
+    x: Operand, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+) -> TrackedTensor:
+    """The product over axes. Bool and integer arrays multiply to 64-bit integers.
+
+    Its first and second derivatives are products of the other elements: right where some are 0.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.prod(x, 1).shape
+        (2,)
+    """
+    return record(_PROD, (x,), axis, keepdims)
 
 
 def rad2deg(x: Operand, /) -> TrackedTensor:
@@ -2315,6 +2723,29 @@ def sinh(x: Operand, /) -> TrackedTensor:
         (2, 3)
     """
     return record(_SINH, (x,))
+
+
+def softmax(x: Operand, /, axis: int | Sequence[int] | None = None) -> TrackedTensor:
+    """exp(x) / sum(exp(x)) over axes, without overflow: shares that add up to 1.
+
+    NaN where all elements are -inf, or one is inf: there are no shares then.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes over which the exponentials are summed; all of them when left out.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.softmax(x, -1).shape
+        (2, 3)
+    """
+    return record(_SOFTMAX, (x,), axis)
 
 
 def softplus(x: Operand, /) -> TrackedTensor:
@@ -2891,6 +3322,8 @@ psi = digamma
 true_divide = divide
 gammaln = lgamma
 log_expit = log_sigmoid
+amax = max
+amin = min
 transpose = permute_dims
 power = pow
 degrees = rad2deg

@@ -11,6 +11,8 @@ from backhaul._ops import cross as cross
 from backhaul._ops import matmul as matmul
 from backhaul._ops import tensordot as tensordot
 from backhaul._ops import vecdot as vecdot
+from backhaul.norms import matrix_norm as matrix_norm
+from backhaul.norms import norm as norm
 from backhaul.recording import record, record_several
 from backhaul.triangular import cho_solve as cho_solve
 from backhaul.triangular import solve_triangular as solve_triangular
@@ -35,8 +37,10 @@ __all__ = [
     "inv",
     "lstsq",
     "matmul",
+    "matrix_norm",
     "matrix_power",
     "multi_dot",
+    "norm",
     "outer",
     "pinv",
     "qr",
@@ -49,6 +53,7 @@ __all__ = [
     "tensordot",
     "trace",
     "vecdot",
+    "vector_norm",
 ]
 
 _CHOLESKY: Final = get("linalg.cholesky")
@@ -69,6 +74,7 @@ _SOLVE: Final = get("linalg.solve")
 _SVD: Final = get("linalg.svd")
 _SVDVALS: Final = get("linalg.svdvals")
 _TRACE: Final = get("linalg.trace")
+_VECTOR_NORM: Final = get("linalg.vector_norm")
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> TrackedTensor:
@@ -518,3 +524,38 @@ def trace(x: Operand, /, *, offset: int = 0) -> TrackedTensor:
         ()
     """
     return record(_TRACE, (x,), offset)
+
+
+def vector_norm(
+    x: Operand,
+    /,
+    axis: int | Sequence[int] | None = None,
+    *,
+    keepdims: bool = False,
+    ord: float = 2.0,
+) -> TrackedTensor:
+    """The length of vectors over axes, sum(abs(x)**ord)**(1/ord), a real number.
+
+    The greatest absolute value for inf, the least for -inf, the number of elements that are not 0
+    for 0. First and second derivatives with respect to elements that are 0 are 0 (but for ord 2,
+    whose second is 1 / norm), and so are all of them where the norm is 0; equals share those of inf
+    and -inf evenly.
+
+    Args:
+        x: Tensor, array or number.
+        axis: Axis or axes to reduce over; all of them when left out.
+        keepdims: Whether reduced axes stay, with size 1.
+        ord: The order: any number, inf and -inf included.
+
+    Raises:
+        InvalidArgument: an operand or attribute that cannot be right.
+        MissingNode: an operand is on another tape, or was released.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> tape = bh.Tape()
+        >>> x = tape.leaf(np.ones((2, 3)))
+        >>> bh.linalg.vector_norm(x, 1).shape
+        (2,)
+    """
+    return record(_VECTOR_NORM, (x,), axis, keepdims, ord)

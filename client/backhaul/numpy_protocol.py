@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from backhaul import _ops, functions, indexing, linalg, selection, shaping
+from backhaul import (
+    _ops,
+    along_axes,
+    functions,
+    indexing,
+    linalg,
+    selection,
+    shaping,
+    statistics,
+)
 from backhaul_proto.catalog.ops import get
 from backhaul_proto.errors import InvalidArgument
 
@@ -16,6 +25,11 @@ _DEFAULTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "order": ("C", "K", None),
     "casting": ("same_kind",),
     "subok": (True,),
+    "kind": (None, "quicksort", "mergesort", "heapsort", "stable"),
+    "stable": (None, True, False),
+    "method": ("linear",),
+    "overwrite_input": (False,),
+    "returned": (False,),
 }
 """Keywords that NumPy's functions take and ops do not, with the values that change nothing."""
 
@@ -25,6 +39,9 @@ _OTHERWISE: Final[Mapping[str, str]] = {
 """NumPy's functions whose results are more than those of the op of that name."""
 
 _PLAIN: Final = (bool, str, type(None))
+
+_MODULES: Final = (_ops, along_axes, indexing, selection, shaping, statistics)
+"""Where functions are that stand in NumPy's main namespace."""
 
 _KNOWN_HERE: Final = frozenset({"ndim", "shape", "size"})
 """Functions of what is known of a tensor without its value."""
@@ -66,8 +83,7 @@ def _find(name: str, path: str) -> Callable[..., Any]:
     if path == "einsum":
         return functions.einsum
     head, _, tail = path.rpartition(".")
-    plain = (_ops, shaping, indexing, selection)
-    for module in (linalg, *plain) if head == "linalg" else plain:
+    for module in (linalg, *_MODULES) if head == "linalg" else _MODULES:
         if tail in module.__all__:
             found: Callable[..., Any] = getattr(module, tail)
             return found

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from backhaul.operators import Operators
 from backhaul.recording import record
+from backhaul.reduction_methods import Reductions
 from backhaul_proto.catalog.avals import Shape
 from backhaul_proto.catalog.ops import get
 from backhaul_proto.errors import make_error
@@ -25,7 +26,7 @@ SMALL: Final = 64 << 10
 _STOP_GRADIENT: Final = get("stop_gradient")
 
 
-class TrackedTensor(Operators):
+class TrackedTensor(Operators, Reductions):
     """An array on a tape's server. Shape and dtype are known here; the value comes when it is asked for.
 
     Made by `Tape.leaf`, `Tape.leaf_with_tangent`, `Tape.constant` and by operations on tensors, never

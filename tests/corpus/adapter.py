@@ -16,6 +16,18 @@ def _clip(x: Any, lo: Any = None, hi: Any = None) -> bh.TrackedTensor:
     return bh.clip(x, lo, hi)
 
 
+def _softmax(x: Any, axis: Any = -1) -> bh.TrackedTensor:
+    return bh.softmax(x, axis)
+
+
+def _log_softmax(x: Any, axis: Any = -1) -> bh.TrackedTensor:
+    return bh.log_softmax(x, axis)
+
+
+def _cumsum(x: Any, axis: int = 0) -> bh.TrackedTensor:
+    return bh.cumsum(x, axis)
+
+
 # The corpus's name of each op, and the function of ours that it stands for.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": bh.add,
@@ -53,6 +65,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "greater": bh.greater,
     "less": bh.less,
     "sum": bh.sum,
+    "mean": bh.mean,
+    "prod": bh.prod,
+    "max": bh.max,
+    "min": bh.min,
+    "var": bh.var,
+    "logsumexp": bh.logsumexp,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "cumsum": _cumsum,
+    "norm": bh.linalg.norm,
     "real": bh.real,
     "imag": bh.imag,
     "conj": bh.conj,

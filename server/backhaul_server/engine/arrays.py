@@ -14,6 +14,7 @@ from scipy import special
 
 from backhaul_server.engine import lapack
 from backhaul_server.engine.add_at import add_at
+from backhaul_server.engine.recurrences import linear_recurrence
 
 Array = Any
 
@@ -73,6 +74,10 @@ def numpy_namespace() -> Namespace:
             "solve_triangular": lapack.solve_triangular,
             "expm": lapack.expm,
             "add_at": add_at,
+            "cumulative_logsumexp": _cumulative_logsumexp,
+            "cumulative_prod": np.cumprod,
+            "cumulative_sum": np.cumsum,
+            "linear_recurrence": linear_recurrence,
         },
     )
 
@@ -117,3 +122,7 @@ def _reshape(x: Array, shape: tuple[int, ...]) -> Array:
 
 def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
     return tuple(np.moveaxis(x, axis, 0))
+
+
+def _cumulative_logsumexp(x: Array, axis: int) -> Array:
+    return np.logaddexp.accumulate(x, axis=axis)

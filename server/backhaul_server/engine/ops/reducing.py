@@ -1,0 +1,60 @@
+"""What the rules of ops along axes share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from backhaul_proto.catalog.avals import Aval, Shape
+from backhaul_proto.catalog.shapes import canonical_axes, canonical_axis, reduced_shape
+from backhaul_server.engine.rules import Array, Namespace, Rule
+
+Axes = tuple[int, ...]
+
+
+class Reduction(Rule):
+    """Base of rules that reduce over axes. They are handed all of the axes, counted from the front."""
+
+    def prepare(
+        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    ) -> tuple[Rule, dict[str, Any]]:
+        return self, {
+            **attributes,
+            "axis": canonical_axes(attributes.get("axis"), avals[0].ndim),
+        }
+
+
+class AlongAxis(Rule):
+    """Base of rules that run along one axis. They are handed it counted from the front."""
+
+    def prepare(
+        self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+    ) -> tuple[Rule, dict[str, Any]]:
+        axis = canonical_axis(attributes.get("axis", -1), avals[0].ndim)
+        return self, {**attributes, "axis": axis}
+
+
+def kept_shape(shape: Shape, axis: Axes) -> Shape:
+    """The shape after a reduction in which the axes stay, with size 1."""
+    return reduced_shape(shape, axis, True)
+
+
+def kept(F: Namespace, y: Array, x: Array, axis: Axes) -> Array:
+    """A result of a reduction of x, or its cotangent, so that it broadcasts against x."""
+    return F.reshape(y, shape=kept_shape(x.shape, axis))
+
+
+def size_over(shape: Shape, axis: Axes) -> int:
+    """How many elements one result is made of."""
+    return math.prod(shape[i] for i in axis)
+
+
+def shared(F: Namespace, x: Array, value: Array, axis: Axes) -> tuple[Array, Array]:
+    """Where x is the value that was chosen over the axes, and by how many elements that is so.
+
+    A NaN is chosen by all the NaNs there are. Neither result has a tangent.
+    """
+    chosen = F.logical_or(F.equal(x, value), F.isnan(x))
+    count = F.xp.sum(chosen, axis=axis, keepdims=True)
+    return chosen, F.xp.astype(count, x.dtype)
