@@ -24,13 +24,35 @@ from backhaul_server.engine.rules import Array, Namespace
 from backhaul_server.engine.scattered import Scattered
 
 _CHOOSING: Final = frozenset(
-    "where clip relu maximum minimum fmax fmin max min getitem".split(),
+    ["where", "clip", "relu", "maximum", "minimum", "fmax", "fmin", "max", "min", "getitem"],
 )
 """Ops whose cotangents are chosen: what they leave out, the loss does not reach."""
 
 _MOVING: Final = frozenset(
-    "broadcast_to concat diagonal expand_dims flip linalg.diagonal matrix_transpose mean moveaxis pad "
-    "permute_dims ravel repeat reshape roll squeeze stack sum swapaxes tile tril triu".split()
+    [
+        "broadcast_to",
+        "concat",
+        "diagonal",
+        "expand_dims",
+        "flip",
+        "linalg.diagonal",
+        "matrix_transpose",
+        "mean",
+        "moveaxis",
+        "pad",
+        "permute_dims",
+        "ravel",
+        "repeat",
+        "reshape",
+        "roll",
+        "squeeze",
+        "stack",
+        "sum",
+        "swapaxes",
+        "tile",
+        "tril",
+        "triu",
+    ]
 )
 """Ops whose cotangents are moved and summed, times positive numbers at most."""
 

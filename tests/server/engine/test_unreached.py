@@ -17,21 +17,87 @@ ROWS = np.array([[False], [True]])
 
 # what, loss, x, gradient of the sum of the loss, H·v along ones
 CASES: list[tuple[str, Callable[[Any], Any], Any, Any, Any]] = [
-    ("where of a root", lambda x: bh.where([False, True], bh.sqrt(x), 0.0), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
-    ("where of a logarithm", lambda x: bh.where([False, True], 0.0 + bh.log(x), 0.0), [0.0, 2.0], [0, 0.5], [0, -0.25]),
-    ("where of an overflow", lambda x: bh.where([True, False], bh.exp(x), x), [0.0, 1e4], [1, 1], [1, 0]),
-    ("where of NaN in data", lambda x: bh.where([True, False], x * x, 0.0), [1.0, NAN], [2, 0], [2, 0]),
-    ("a square of where", lambda x: bh.where([False, True], bh.sqrt(x), 0.0) ** 2, [0.0, 4.0], [0, 1], [0, 0]),
-    ("where, of a shape moved", lambda x: bh.where(ROWS, bh.reshape(bh.sqrt(x), (2, 1)), 0.0), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    (
+        "where of a root",
+        lambda x: bh.where([False, True], bh.sqrt(x), 0.0),
+        [0.0, 4.0],
+        [0, 0.25],
+        [0, -1 / 32],
+    ),
+    (
+        "where of a logarithm",
+        lambda x: bh.where([False, True], 0.0 + bh.log(x), 0.0),
+        [0.0, 2.0],
+        [0, 0.5],
+        [0, -0.25],
+    ),
+    (
+        "where of an overflow",
+        lambda x: bh.where([True, False], bh.exp(x), x),
+        [0.0, 1e4],
+        [1, 1],
+        [1, 0],
+    ),
+    (
+        "where of NaN in data",
+        lambda x: bh.where([True, False], x * x, 0.0),
+        [1.0, NAN],
+        [2, 0],
+        [2, 0],
+    ),
+    (
+        "a square of where",
+        lambda x: bh.where([False, True], bh.sqrt(x), 0.0) ** 2,
+        [0.0, 4.0],
+        [0, 1],
+        [0, 0],
+    ),
+    (
+        "where, of a shape moved",
+        lambda x: bh.where(ROWS, bh.reshape(bh.sqrt(x), (2, 1)), 0.0),
+        [0.0, 4.0],
+        [0, 0.25],
+        [0, -1 / 32],
+    ),
     ("a slice of a root", lambda x: bh.sqrt(x)[1:], [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
     ("the greatest of logarithms", lambda x: bh.max(bh.log(x)), [0.0, 2.0], [0, 0.5], [0, -0.25]),
     ("relu of a logarithm", lambda x: bh.relu(bh.log(x)), [0.0, 2.0], [0, 0.5], [0, -0.25]),
-    ("maximum with a logarithm", lambda x: bh.maximum(bh.log(x), -1.0), [0.0, 2.0], [0, 0.5], [0, -0.25]),
-    ("clip of a logarithm", lambda x: bh.clip(bh.log(x), -1.0, 9.0), [0.0, 2.0], [0, 0.5], [0, -0.25]),
-    ("where of rows of softmax", lambda x: bh.where(ROWS, bh.softmax(x, axis=-1), 0.0)[:, 0], [[-INF, -INF], [0.0, 0.0]], [[0, 0], [0.25, -0.25]], [[0, 0], [0, 0]]),
-    ("where of an inverse norm", lambda x: bh.where([False, True], bh.linalg.vector_norm(x, axis=1) ** -1.0, 0.0), [[0.0, 0.0], [3.0, 4.0]], [[0, 0], [-0.024, -0.032]], [[0, 0], [0.01216, 0.01888]]),
-    ("where of a spread's inverse", lambda x: bh.where([False, True], 1 / bh.std(x, axis=1), 0.0), [[1.0, 1.0], [1.0, 2.0]], [[0, 0], [2, -2]], [[0, 0], [0, 0]]),
-]  # fmt: skip
+    (
+        "maximum with a logarithm",
+        lambda x: bh.maximum(bh.log(x), -1.0),
+        [0.0, 2.0],
+        [0, 0.5],
+        [0, -0.25],
+    ),
+    (
+        "clip of a logarithm",
+        lambda x: bh.clip(bh.log(x), -1.0, 9.0),
+        [0.0, 2.0],
+        [0, 0.5],
+        [0, -0.25],
+    ),
+    (
+        "where of rows of softmax",
+        lambda x: bh.where(ROWS, bh.softmax(x, axis=-1), 0.0)[:, 0],
+        [[-INF, -INF], [0.0, 0.0]],
+        [[0, 0], [0.25, -0.25]],
+        [[0, 0], [0, 0]],
+    ),
+    (
+        "where of an inverse norm",
+        lambda x: bh.where([False, True], bh.linalg.vector_norm(x, axis=1) ** -1.0, 0.0),
+        [[0.0, 0.0], [3.0, 4.0]],
+        [[0, 0], [-0.024, -0.032]],
+        [[0, 0], [0.01216, 0.01888]],
+    ),
+    (
+        "where of a spread's inverse",
+        lambda x: bh.where([False, True], 1 / bh.std(x, axis=1), 0.0),
+        [[1.0, 1.0], [1.0, 2.0]],
+        [[0, 0], [2, -2]],
+        [[0, 0], [0, 0]],
+    ),
+]
 
 
 def derivatives(loss: Callable[[Any], Any], x: Any) -> tuple[Array, Array]:

@@ -84,11 +84,11 @@ class Silu(Pointwise):
 
 
 def _above_minus_infinity(xp: Any, x: Array) -> Array:
-    """x with the least finite number for -inf, whose product with 0 is NaN."""
+    """X with the least finite number for -inf, whose product with 0 is NaN."""
     return xp.maximum(x, float(xp.finfo(x.dtype).min))
 
 
 def _finite(F: Namespace, x: Array) -> Array:
-    """x within numbers whose squares are finite: beyond, the derivative is its limit."""
+    """X within numbers whose squares are finite: beyond, the derivative is its limit."""
     greatest = math.sqrt(float(F.xp.finfo(x.dtype).max)) / 2
     return F.clip(x, -greatest, greatest)
