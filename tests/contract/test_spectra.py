@@ -208,6 +208,16 @@ def refused(tape: bh.Tape, loss: Any) -> str:
     return error.value.reason
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_apart_from_zero_ones_have_a_second_derivative(dtype: str) -> None:
+    a = spectrum(4, 3, [3.0, 1.5, 0.0], dtype)
+    report = bh.check_grad(lambda x: bh.linalg.svdvals(x)[:2] ** 2 * np.array([1.0, 2.0]), a)
+    assert report, report
+    rank_one = spectrum(3, 4, [2.0, 0.0, 0.0], dtype)
+    report = bh.check_grad(lambda x: bh.linalg.matrix_norm(x, ord=2), rank_one)
+    assert report, report
+
+
 def test_what_depends_on_a_basis_of_equal_values_has_no_derivative(tape: bh.Tape) -> None:
     c = matrix(3, 3)
     equal = tape.leaf(hermitian([1.0, 1.0, 2.0]))

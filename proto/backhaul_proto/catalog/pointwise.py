@@ -131,3 +131,11 @@ def binary(
             differentiable=differentiable,
         )
     )
+
+
+_POINTWISE: Final = (as_is, real, floats, truths, numeric, broadcasting, broadcasting_floats)
+
+
+def is_pointwise(entry: Op) -> bool:
+    """Whether each element of the result is computed from one element of each operand, broadcast."""
+    return entry.infer in _POINTWISE

@@ -24,6 +24,7 @@ from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.rules import Array, Namespace
 from backhaul_server.engine.scattered import Scattered
+from backhaul_server.engine.unreached import Unreached, has_nan, may_leave_out
 
 Gradients = dict[Node, Array]
 View = tuple[Any, Sequence[Any], Any]
@@ -41,7 +42,7 @@ def pullback(
     return [
         _with_zeros(
             engine,
-            reverse(engine.plain, loss, seed, order, wanted, needed),
+            _reversed(engine, engine.plain, loss, seed, order, wanted, needed),
             wrt,
         )
         for seed in seeds
@@ -107,7 +108,7 @@ def _along(
         ]
         return value(node), operands, residuals.get(node, node.residual)
 
-    found = reverse(engine.duals, loss, seed, order, wanted, needed, view)
+    found = _reversed(engine, engine.duals, loss, seed, order, wanted, needed, view)
     gradients = {node: value_of(ct) for node, ct in found.items()}
     products = {node: tangent_of(ct) for node, ct in found.items()}
     zeros = engine.xp.zeros
@@ -156,6 +157,24 @@ def push(
     return tangents, residuals
 
 
+def _reversed(
+    engine: Engine,
+    F: Namespace,
+    loss: Node,
+    seed: Array,
+    order: Sequence[Node],
+    wanted: set[Node] | None,
+    needed: set[Node] | None,
+    view: Callable[[Node], View] | None = None,
+) -> Gradients:
+    """`reverse`; again with masks where NaN may be of elements that the loss does not reach."""
+    found = reverse(F, loss, seed, order, wanted, needed, view)
+    if may_leave_out(order) and has_nan(engine.xp, found.values()):
+        unreached = Unreached(engine.plain)
+        found = reverse(F, loss, seed, order, wanted, needed, view, unreached)
+    return found
+
+
 def reverse(
     F: Namespace,
     loss: Node,
@@ -164,6 +183,7 @@ def reverse(
     wanted: set[Node] | None,
     needed: set[Node] | None,
     view: Callable[[Node], View] | None = None,
+    unreached: Unreached | None = None,
 ) -> Gradients:
     """Cotangents of the wanted nodes (of all leaves for None), backward along the tape.
 
@@ -175,6 +195,7 @@ def reverse(
         wanted: the nodes whose cotangents are asked; None: all leaves.
         needed: those that cotangents are sent to; None: all that require a gradient.
         view: a node's result, operands and residual as duals; None: as they are.
+        unreached: what is kept out of the cotangents; None: nothing.
     """
     cotangents: dict[Node, Any] = {loss: seed}
     owned: set[Node] = set()
@@ -196,6 +217,8 @@ def reverse(
             if node.output is not None:
                 (whole,) = inputs
                 cotangents.setdefault(whole, [None] * len(whole.value))[node.output] = ct
+                if unreached is not None:
+                    unreached.passed(node)
             continue
         needs = node.needs if needed is None else [each in needed for each in inputs]
         if True not in needs:
@@ -209,6 +232,8 @@ def reverse(
             sent = call.cotangents(F, ct, y, operands, needs, residual=residual)
         else:
             sent = call.cotangents(F, ct, y, operands, needs)
+        if unreached is not None:
+            sent = unreached.kept_out(F, node, sent)
         exact = call.exact
         for each, g in zip(inputs, sent, strict=True):
             if g is None:

@@ -203,8 +203,18 @@ def test_an_infinite_lane_of_logsumexp_leaves_others_alone() -> None:
     x = np.array([[-INF, -INF], [INF, 0.0], [0.0, 0.0]])
     with np.errstate(all="ignore"):
         gradient, product = derivatives("logsumexp", x, [[1.0, 2.0]] * 3, axis=1)
-    np.testing.assert_array_equal(gradient, [[0, 0], [0, 0], [0.5, 0.5]])
+    np.testing.assert_array_equal(gradient, [[0, 0], [1, 0], [0.5, 0.5]])
     np.testing.assert_array_equal(product, [[0, 0], [0, 0], [-0.25, 0.25]])
+
+
+def test_infinite_elements_share_an_infinite_logsumexp() -> None:
+    for x, shares in (([INF, 1.0, -INF], [1, 0, 0]), ([INF, 2.0, INF], [0.5, 0, 0.5])):
+        with np.errstate(all="ignore"):
+            gradient, product = derivatives("logsumexp", np.array(x), [1.0, 2.0, 3.0])
+            one, same = derivatives("cumulative_logsumexp", np.array(x), weights=[0.0, 0.0, 1.0])
+        np.testing.assert_array_equal(gradient, shares)
+        np.testing.assert_array_equal(one, shares)
+        np.testing.assert_array_equal([product, same], np.zeros((2, 3)))
 
 
 def test_softmax_at_extremes() -> None:

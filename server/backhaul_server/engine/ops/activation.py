@@ -61,9 +61,10 @@ class Gelu(Pointwise):
     """y = x P(x), y' = P(x) + x p(x), with the normal distribution P and its density p."""
 
     def forward(self, xp: Any, x: Array) -> Array:
-        return x * (xp.erfc(x * -_ROOT_HALF) * 0.5)
+        return _above_minus_infinity(xp, x) * (xp.erfc(x * -_ROOT_HALF) * 0.5)
 
     def derivative(self, F: Namespace, y: Array, x: Array) -> Array:
+        x = _finite(F, x)
         distribution = F.multiply(F.erfc(F.multiply(x, -_ROOT_HALF)), 0.5)
         density = F.multiply(F.exp(F.multiply(F.square(x), -0.5)), _NORMAL_PEAK)
         return F.add(distribution, F.multiply(x, density))
@@ -74,8 +75,20 @@ class Silu(Pointwise):
     """y = x s(x), y' = s(x) (1 + x s(-x)).  Elfwing et al. (2018), Sigmoid-weighted linear units, eq. 5."""
 
     def forward(self, xp: Any, x: Array) -> Array:
-        return x * xp.sigmoid(x)
+        return _above_minus_infinity(xp, x) * xp.sigmoid(x)
 
     def derivative(self, F: Namespace, y: Array, x: Array) -> Array:
+        x = _finite(F, x)
         inner = F.multiply(x, F.sigmoid(F.negative(x)))
         return F.multiply(F.sigmoid(x), F.add(inner, 1.0))
+
+
+def _above_minus_infinity(xp: Any, x: Array) -> Array:
+    """X with the least finite number for -inf, whose product with 0 is NaN."""
+    return xp.maximum(x, float(xp.finfo(x.dtype).min))
+
+
+def _finite(F: Namespace, x: Array) -> Array:
+    """X within numbers whose squares are finite: beyond, the derivative is its limit."""
+    greatest = math.sqrt(float(F.xp.finfo(x.dtype).max)) / 2
+    return F.clip(x, -greatest, greatest)

@@ -48,8 +48,18 @@ class LogSumExp(Reduction):
 
 
 def _shares(F: Namespace, y: Array, x: Array, axis: Axes) -> Array:
-    """The softmax of x, which keeps digits that y has lost by rounding; 0 where y is infinite."""
-    return F.where(F.isinf(kept(F, y, x, axis)), 0.0, F.softmax(x, axis=axis))
+    """The softmax of x, which keeps digits that y has lost by rounding.
+
+    Where y is infinite it is the limit of that: even among elements that are infinite too. Where y is
+    -inf, so that all of them are, it is 0: as in log(sum 0 e**x).
+    """
+    infinite = F.isinf(kept(F, y, x, axis))
+    shares = F.softmax(x, axis=axis)
+    if not F.xp.any(infinite):
+        return shares
+    top = F.equal(x, math.inf)
+    count = F.xp.astype(F.xp.sum(top, axis=axis, keepdims=True), x.dtype)
+    return F.where(infinite, F.where(top, F.divide(1.0, F.maximum(count, 1.0)), 0.0), shares)
 
 
 @rule("softmax")
@@ -123,8 +133,14 @@ class CumulativeLogSumExp(AlongAxis):
         return (of_x,)
 
     def _parts(self, F: Namespace, y: Array, x: Array, axis: int) -> tuple[Array, Array]:
-        """The shares of what came before and of the element itself; 0 where y is infinite."""
+        """The shares of what came before and of the element itself; where y is infinite, as `_shares`."""
         gap = F.subtract(F.shift_along_axis(y, axis=axis, fill=-math.inf), x)
+        a, b = F.sigmoid(gap), F.sigmoid(F.negative(gap))
         infinite = F.isinf(y)
-        a, b = (F.where(infinite, 0.0, F.sigmoid(each)) for each in (gap, F.negative(gap)))
-        return a, b
+        if not F.xp.any(infinite):
+            return a, b
+        top = F.xp.astype(F.equal(x, math.inf), x.dtype)
+        count = F.cumulative_sum(top, axis=axis)
+        own = F.divide(top, F.maximum(count, 1.0))
+        rest = F.where(F.equal(count, 0), 0.0, F.subtract(1.0, own))
+        return F.where(infinite, rest, a), F.where(infinite, own, b)

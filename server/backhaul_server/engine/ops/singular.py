@@ -326,6 +326,13 @@ class Svdvals(Rule):
         return spectra.matrix_need(operands, operands)
 
 
+def _counts(xp: Any, ct: Array, zero: Array) -> bool:
+    """Whether a function of the singular values depends on those that are zero, more than by rounding."""
+    return spectra.size(xp, xp.where(zero, ct, xp.asarray(0, dtype=ct.dtype))) > (
+        spectra.negligible(xp, ct) * spectra.size(xp, ct)
+    )
+
+
 def _in_basis(F: Namespace, u: Array, vh: Array, da: Array) -> Array:
     return F.matmul(F.matmul(adjoint(F, u), da), adjoint(F, vh))
 
@@ -335,7 +342,8 @@ class SvdvalsAdjoint(Rule):
     """y = u diag(ct) vh: the gradient of a function of the singular values.
 
     Its derivative holds at equal values too, where ``ct`` is equal: there the perturbation chooses the
-    basis. A singular value 0 has a kink, as abs has: its part of the gradient is 0.
+    basis. A singular value 0 has a kink, as abs has: its part of the gradient is 0, and where ``ct`` is
+    not zero there, there is no second derivative.
     """
 
     def forward(self, xp: Any, a: Array, ct: Array, factors: Any) -> Array:
@@ -350,26 +358,29 @@ class SvdvalsAdjoint(Rule):
         xp, (u, s, vh) = F.xp, factors
         if da is None:
             return F.matmul(F.multiply(u, spectra.as_row(F, dct)), vh)
-        if xp.any(_is_zero(xp, s)):
-            raise spectra.degenerate(
-                "linalg.svdvals", "at a singular value 0 there is no second derivative", a
-            )
+        zero = _is_zero(xp, s)
+        for each in (ct, dct):
+            if each is not None and _counts(xp, each, zero):
+                raise spectra.degenerate(
+                    "linalg.svdvals", "at a singular value 0 there is no second derivative", a
+                )
+        ct = xp.where(zero, xp.asarray(0, dtype=ct.dtype), ct)
         inner = _in_basis(F, u, vh, da)
         even, odd = spectra.hermitian_part(F, inner), spectra.skew_part(F, inner)
         together = spectra.same_block(xp, s)
-        none = xp.zeros(together.shape, dtype=together.dtype)
+        nowhere = zero[..., :, None] & zero[..., None, :]
         slopes = F.multiply(
             spectra.inverse(F, spectra.differences(F, s), together), spectra.differences(F, ct)
         )
         core = F.add(
             F.multiply(slopes, even),
-            F.multiply(F.multiply(spectra.inverse(F, _sums(F, s), none), _sums(F, ct)), odd),
+            F.multiply(F.multiply(spectra.inverse(F, _sums(F, s), nowhere), _sums(F, ct)), odd),
         )
         if dct is not None:
             basis = spectra.rotation(xp, s, -even)[1]
             inside = F.matmul(F.multiply(basis, spectra.as_row(F, dct)), adjoint(F, basis))
             core = F.add(core, inside)
-        ratio = spectra.as_row(F, F.divide(ct, s))
+        ratio = spectra.as_row(F, F.multiply(spectra.inverse(F, s, zero), ct))
         outside_u = F.subtract(F.matmul(da, adjoint(F, vh)), F.matmul(u, inner))
         outside_v = F.subtract(
             F.matmul(adjoint(F, da), u), F.matmul(adjoint(F, vh), adjoint(F, inner))
