@@ -12,8 +12,8 @@ Array = np.ndarray[Any, Any]
 _FEW: Final = 4096  # updates up to which nothing beats np.add.at
 
 
-def add_at(target: Array, key: tuple[Any, ...], updates: Array) -> None:
-    """Add in place.
+def add_at(target: Array, key: tuple[Any, ...], updates: Array) -> Array:
+    """The target, to which updates were added in place.
 
     ``np.add.at`` is right, but takes each element for itself. Where an index array names rows, and none
     twice, the sum is an assignment; where it names most of them twice, their updates are summed first.
@@ -39,6 +39,7 @@ def add_at(target: Array, key: tuple[Any, ...], updates: Array) -> None:
             np.add.at(target, key, updates)
         else:
             rows.add(updates)
+    return target
 
 
 class _Rows:

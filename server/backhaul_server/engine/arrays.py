@@ -6,13 +6,13 @@ Rules know arrays only through the namespace ``xp`` that they are handed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
+from operator import attrgetter, getitem, methodcaller
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from backhaul_server.engine import lapack
+from backhaul_server.engine import composed, lapack
 from backhaul_server.engine.add_at import add_at
 from backhaul_server.engine.copies import compact
 from backhaul_server.engine.recurrences import linear_recurrence
@@ -20,8 +20,14 @@ from backhaul_server.engine.recurrences import linear_recurrence
 Array = Any
 
 
+LinAlgError = np.linalg.LinAlgError
+"""What linear algebra fails with on its data, in any of these libraries."""
+
+
 class Namespace:
     """The functions of an array library, with some supplied or replaced by name.
+
+    Here its dtypes are NumPy's, as those of CuPy are too, and its arrays in the host's memory.
 
     Attributes:
         name: of the library.
@@ -41,6 +47,28 @@ class Namespace:
         setattr(self, name, found)  # found here once, as an ordinary attribute from then on
         return found
 
+    def dtype(self, dtype: np.dtype) -> Any:
+        """The library's own dtype for one of NumPy's, which avals and attributes have."""
+        return dtype
+
+    def numpy_dtype(self, dtype: Any) -> np.dtype:
+        """NumPy's dtype for one of the library's own."""
+        found: np.dtype = dtype
+        return found
+
+    def is_complex(self, dtype: Any) -> bool:
+        """Whether the library's dtype is complex."""
+        found: bool = dtype.kind == "c"
+        return found
+
+    def to_host(self, x: Array) -> np.ndarray[Any, Any]:
+        """The array as NumPy's in C order; it may be the same memory."""
+        return np.asarray(x, order="C")
+
+    def from_host(self, x: np.ndarray[Any, Any]) -> Array:
+        """The library's array with the numbers of one of NumPy's; it may be the same memory."""
+        return x
+
 
 def _nothing() -> None:
     """Nobody wants the work stopped."""
@@ -54,6 +82,9 @@ def numpy_namespace() -> Namespace:
         {
             "dot": np.ndarray.dot,  # a third of np.matmul's time on small matrices
             "compact": compact,
+            "copy": methodcaller("copy"),
+            "getitem": getitem,
+            "permute_dims": _permute_dims,
             "conj": _conj,
             "real": _real,
             "imag": _imag,
@@ -107,9 +138,7 @@ def _angle(x: Array) -> Array:
 def _sigmoid(x: Array) -> Array:
     if x.dtype.kind != "c":
         return special.expit(x)
-    left = x.real < 0
-    small = np.exp(np.where(left, x, -x))
-    return np.where(left, small, 1) / (1 + small)
+    return composed.sigmoid(np, x)
 
 
 def _polygamma(x: Array, *, order: int) -> Array:
@@ -122,6 +151,10 @@ def _astype(x: Array, dtype: np.dtype) -> Array:
 
 def _reshape(x: Array, shape: tuple[int, ...]) -> Array:
     return x.reshape(shape)  # np.reshape has had the keyword shape since 2.1 only
+
+
+def _permute_dims(x: Array, axes: tuple[int, ...]) -> Array:
+    return x.transpose(axes)  # np.permute_dims takes three times as long
 
 
 def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:

@@ -164,6 +164,14 @@ class Engine:
         """The array in another dtype."""
         return self.xp.astype(value, dtype)
 
+    def aval(self, value: Array) -> Aval:
+        """The array's shape and dtype."""
+        return aval(value.shape, self.xp.numpy_dtype(value.dtype))
+
+    def array(self, host: np.ndarray[Any, Any]) -> Array:
+        """The engine's array with the numbers of one of NumPy's; it may be the same memory."""
+        return self.xp.from_host(host)
+
     def host(self, value: Array) -> np.ndarray[Any, Any]:
         """The array as a NumPy array in C order; it may be the engine's own memory."""
-        return np.asarray(value, order="C")
+        return self.xp.to_host(value)

@@ -261,15 +261,16 @@ def reverse(
 
 def fit(F: Namespace, g: Array, kind: Aval) -> Array:
     """A cotangent brought to its operand: summed over broadcast axes, real for a real operand."""
-    if g.shape == kind.shape and g.dtype is kind.dtype:
-        return g
     if g.shape != kind.shape:
         g = F.unbroadcast(g, shape=kind.shape)
-    if g.dtype != kind.dtype:
-        if g.dtype.kind == "c" and kind.dtype.kind != "c":
+    if g.dtype is kind.dtype:
+        return g
+    dtype = F.xp.dtype(kind.dtype)
+    if g.dtype != dtype:
+        if F.xp.is_complex(g.dtype) and kind.dtype.kind != "c":
             g = F.real(g)
-        if g.dtype != kind.dtype:
-            g = F.astype(g, dtype=kind.dtype)
+        if g.dtype != dtype:
+            g = F.astype(g, dtype=dtype)
     return g
 
 

@@ -91,22 +91,6 @@ class Phantom:
         """Another array in the same buffer."""
         return Phantom(self._xp, self.buffer, shape, strides, self.dtype)
 
-    def transpose(self, order: Ints) -> Phantom:
-        """The axes in another order."""
-        shape, strides = self.shape, self.strides
-        return self.view(tuple([shape[i] for i in order]), tuple([strides[i] for i in order]))
-
-    def copy(self) -> Phantom:
-        """A copy in C order."""
-        return self._xp.new(self.shape, self.dtype)
-
-    def reshape(self, shape: Ints) -> Phantom:
-        """A view where one can be, else a copy."""
-        if shape == self.shape:
-            return self.view(shape, self.strides)
-        strides = reshaped(self.shape, self.strides, shape, self.dtype.itemsize)
-        return self._xp.new(shape, self.dtype) if strides is None else self.view(shape, strides)
-
     def __iadd__(self, other: Phantom) -> Phantom:
         return self
 
@@ -220,9 +204,21 @@ class PhantomNamespace:
 
     dot = matmul
 
-    def compact(self, x: Phantom) -> Phantom:
-        """A copy in C order; tables of offsets count little beside it."""
-        return x.copy()
+    def permute_dims(self, x: Phantom, order: Ints) -> Phantom:
+        shape, strides = x.shape, x.strides
+        return x.view(tuple([shape[i] for i in order]), tuple([strides[i] for i in order]))
+
+    def copy(self, x: Phantom) -> Phantom:
+        return self.new(x.shape, x.dtype)
+
+    compact = copy  # its tables of offsets count little beside it
+
+    def reshape(self, x: Phantom, shape: Ints) -> Phantom:
+        """A view where one can be, else a copy."""
+        if shape == x.shape:
+            return x.view(shape, x.strides)
+        strides = reshaped(x.shape, x.strides, shape, x.dtype.itemsize)
+        return self.new(shape, x.dtype) if strides is None else x.view(shape, strides)
 
     def _elementwise(self, operands: Sequence[Phantom], dtype: Any) -> Phantom:
         shape, itemsize = operands[0].shape, operands[0].dtype.itemsize

@@ -56,8 +56,7 @@ class Scattered:
     def _add(self, xp: Any, base: Array | None, ct: Array) -> Array:
         if base is None:
             base = xp.zeros(self.shape, dtype=self.dtype)
-        xp.add_at(base, filled(self._key, self._arrays), ct)
-        return base
+        return xp.add_at(base, filled(self._key, self._arrays), ct)
 
 
 def _copied(xp: Any, x: Array | Dual) -> Array | Dual:

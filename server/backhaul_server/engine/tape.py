@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.errors import AutodiffError
 from backhaul_server.engine import passes
 from backhaul_server.engine.checks import (
@@ -51,8 +51,8 @@ class Tape:
             InvalidArgument: DTYPE_NOT_SUPPORTED, TANGENT_DTYPE_MISMATCH.
             TangentShapeMismatch: the tangent has another shape.
         """
-        kind = aval(value.shape, value.dtype)
-        check_leaf(kind, None if tangent is None else aval(tangent.shape, tangent.dtype))
+        kind = self.engine.aval(value)
+        check_leaf(kind, None if tangent is None else self.engine.aval(tangent))
         node = self._node(value, kind, requires_grad=True)
         if tangent is not None:
             node.tangent = tangent
@@ -61,7 +61,7 @@ class Tape:
 
     def constant(self, value: Array) -> Node:
         """A node that no gradient is taken for."""
-        return self._node(value, aval(value.shape, value.dtype))
+        return self._node(value, self.engine.aval(value))
 
     def apply(self, name: str, operands: Sequence[Node], **attributes: Any) -> Any:
         """Run an op of the catalog: its result's node, or a tuple of them for several results.
@@ -169,7 +169,7 @@ class Tape:
 
     def _check_directions(self, directions: Sequence[Mapping[Node, Array]]) -> None:
         described = [
-            [(describe(leaf), aval(t.shape, t.dtype)) for leaf, t in direction.items()]
+            [(describe(leaf), self.engine.aval(t)) for leaf, t in direction.items()]
             for direction in directions
         ]
         check_directions(described, self.has_tangent)
@@ -177,7 +177,7 @@ class Tape:
     def _check_loss(self, loss: Node, cotangents: Sequence[Array]) -> None:
         if loss.error is not None:
             raise loss.error
-        check_loss(describe(loss), [aval(ct.shape, ct.dtype) for ct in cotangents])
+        check_loss(describe(loss), [self.engine.aval(ct) for ct in cotangents])
 
     # Making nodes
 

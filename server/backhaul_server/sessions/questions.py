@@ -118,7 +118,7 @@ def ask(
         return node
 
     def array(given: NodeOrArray) -> Any:
-        return sound(given).value if isinstance(given, int) else given
+        return sound(given).value if isinstance(given, int) else engine.array(given)
 
     found = [engine.host(sound(each).value) for each in values]
     if question is None:

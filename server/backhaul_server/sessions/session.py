@@ -225,7 +225,7 @@ class Session:
         tape = self._tape
         run = tape.run
         slots: list[Node | None] = list(inputs)
-        arrays = iter(tensors)
+        arrays = map(self._engine.array, tensors)
         for step in plan.steps:
             call = step.call
             if not isinstance(call, str):

@@ -10,52 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.samples import cases, draw, normal
+from tests.samples import cases
+from tests.server.engine.points import Point, curved, inexact, weighted
 
-from backhaul_proto.catalog import ops as catalog
-from backhaul_proto.catalog.avals import aval
 from backhaul_proto.catalog.ops import CATALOG, Op, Sample
 from backhaul_proto.errors import HvpNotSupported
-from backhaul_server.engine.engine import Engine, PreparedCall
-from backhaul_server.engine.node import Node
+from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.rules import RULES
-from backhaul_server.engine.tape import Tape
 
 Array = np.ndarray[Any, Any]
 ENGINE = Engine()
-_STEP = {4: 3e-3, 8: 1e-6}
-_TOLERANCE = {4: 3e-2, 8: 1e-6}
 CASES = list(cases())
 DIFFERENTIABLE = list(cases(differentiable=True))
-
-
-class Point:
-    """An op prepared for a sample, with its operands and directions."""
-
-    def __init__(self, entry: Op, sample: Sample, dtype: np.dtype[Any]) -> None:
-        drawn = draw(entry, sample, dtype)
-        self.rng, self.operands, self.directions = drawn.rng, drawn.operands, drawn.directions
-        self.other = drawn.again(sample)
-        avals = tuple(aval(x.shape, x.dtype) for x in self.operands)
-        bound = catalog.bind(entry, sample.attributes)
-        self.call: PreparedCall = ENGINE.prepare_bound(entry, bound, avals)
-        width = dtype.type(0).real.dtype.itemsize
-        self.step, self.tolerance = _STEP[width], _TOLERANCE[width]
-
-    def record(self, step: float = 0.0) -> tuple[Tape, list[Node], tuple[Node, ...]]:
-        """A tape with the op on it, its operands moved so far along the directions; its leaves."""
-        tape = Tape(ENGINE)
-        nodes = []
-        for x, d in zip(self.operands, self.directions, strict=True):
-            if d is None:
-                nodes.append(tape.constant(x))
-            else:
-                nodes.append(tape.leaf(np.asarray(x + step * d).astype(x.dtype), d))
-        leaves = [n for n, d in zip(nodes, self.directions, strict=True) if d is not None]
-        return tape, leaves, tape.run(self.call, nodes)
-
-    def cotangents(self, results: Sequence[Node]) -> list[Array]:
-        return [normal(self.rng, node.aval.shape, node.aval.dtype) for node in results]
 
 
 def given(directions: Sequence[Array | None]) -> list[Array]:
@@ -80,7 +46,7 @@ def test_every_entry_has_a_rule_and_samples_and_every_rule_an_entry() -> None:
 def test_inferred_shapes_and_dtypes_are_those_computed(
     entry: Op, sample: Sample, dtype: np.dtype[Any]
 ) -> None:
-    point = Point(entry, sample, dtype)
+    point = Point(ENGINE, entry, sample, dtype)
     _, _, results = point.record()
     assert len(results) == len(point.call.results)
     for node, inferred in zip(results, point.call.results, strict=True):
@@ -92,15 +58,15 @@ def test_inferred_shapes_and_dtypes_are_those_computed(
 @pytest.mark.parametrize(("entry", "sample", "dtype"), DIFFERENTIABLE)
 def test_first_and_second_derivatives(entry: Op, sample: Sample, dtype: np.dtype[Any]) -> None:
     """jvp against central differences, Re⟨ct, jvp⟩ = Re⟨vjp, t⟩, H·v against differenced gradients."""
-    point = Point(entry, sample, dtype)
+    point = Point(ENGINE, entry, sample, dtype)
     tape, leaves, every = point.record()
     directions = given(point.directions)
-    results = _inexact(every)
-    plus, minus = (_inexact(point.record(s)[2]) for s in (point.step, -point.step))
+    results = inexact(every)
+    plus, minus = (inexact(point.record(s)[2]) for s in (point.step, -point.step))
     cotangents = point.cotangents(results)
 
     differences = [(p.value - m.value) / (2 * point.step) for p, m in zip(plus, minus, strict=True)]
-    whole = _weighted(tape, results, cotangents)
+    whole = weighted(tape, results, cotangents)
     gradients = tape.pullback(whole, wrt=leaves)[0]
     got = [gradients[leaf] for leaf in leaves]
     for leaf, g in zip(leaves, got, strict=True):
@@ -111,8 +77,7 @@ def test_first_and_second_derivatives(entry: Op, sample: Sample, dtype: np.dtype
         with pytest.raises(HvpNotSupported):
             tape.hvp(whole, wrt=leaves)
         return
-    # The curved loss Σ Re(ct y²) has a Hessian also where the op itself is linear.
-    (first, products) = tape.hvp(_curved(tape, results, cotangents), wrt=leaves)[0]
+    (first, products) = tape.hvp(curved(tape, results, cotangents), wrt=leaves)[0]
     ahead, behind = (_gradients(point, s, cotangents) for s in (point.step, -point.step))
     for leaf, a, b in zip(leaves, ahead, behind, strict=True):
         close(products[leaf], (a - b) / (2 * point.step), 20 * point.tolerance)
@@ -125,10 +90,10 @@ def test_first_and_second_derivatives(entry: Op, sample: Sample, dtype: np.dtype
 def test_the_hessian_is_symmetric(entry: Op, sample: Sample, dtype: np.dtype[Any]) -> None:
     if RULES[entry.name].jvp is None:
         return  # the test above holds it to its error
-    point = Point(entry, sample, dtype)
+    point = Point(ENGINE, entry, sample, dtype)
     tape, leaves, every = point.record()
-    results = _inexact(every)
-    loss = _curved(tape, results, point.cotangents(results))
+    results = inexact(every)
+    loss = curved(tape, results, point.cotangents(results))
     u, v = given(point.directions), given(point.other)
     along = [dict(zip(leaves, direction, strict=True)) for direction in (u, v)]
     (_, hu), (_, hv) = tape.hvp(loss, along, wrt=leaves)
@@ -138,34 +103,7 @@ def test_the_hessian_is_symmetric(entry: Op, sample: Sample, dtype: np.dtype[Any
     assert abs(left - right) <= (1e-4 if point.step > 1e-4 else 1e-10) * scale
 
 
-def _inexact(results: Sequence[Node]) -> list[Node]:
-    return [node for node in results if node.aval.inexact]
-
-
-def _weighted(tape: Tape, results: Sequence[Node], weights: Sequence[Array]) -> Node:
-    """Σ Re(conj(w) y) over all results."""
-    return _total(tape, [_term(tape, y, np.conj(w)) for y, w in zip(results, weights, strict=True)])
-
-
-def _curved(tape: Tape, results: Sequence[Node], weights: Sequence[Array]) -> Node:
-    """Σ Re(w y²) over all results."""
-    squares = [tape.apply("multiply", [y, y]) for y in results]
-    return _total(tape, [_term(tape, y, w) for y, w in zip(squares, weights, strict=True)])
-
-
-def _term(tape: Tape, y: Node, weight: Array) -> Node:
-    weighted = tape.apply("multiply", [y, tape.constant(np.asarray(weight))])
-    return tape.apply("sum", [tape.apply("real", [weighted])])  # type: ignore[no-any-return]  # Tape.apply gives Any
-
-
-def _total(tape: Tape, terms: Sequence[Node]) -> Node:
-    total = terms[0]
-    for term in terms[1:]:
-        total = tape.apply("add", [total, term])
-    return total
-
-
 def _gradients(point: Point, step: float, cotangents: Sequence[Array]) -> list[Array]:
     tape, leaves, results = point.record(step)
-    found = tape.pullback(_curved(tape, _inexact(results), cotangents), wrt=leaves)[0]
+    found = tape.pullback(curved(tape, inexact(results), cotangents), wrt=leaves)[0]
     return [found[leaf] for leaf in leaves]

@@ -109,6 +109,7 @@ Raises:
                 {"subscripts": "i->ik", "size_labels": [ord("k")], "size_values": [3]},
             ),
             Sample(((), (2, 2)), {"subscripts": ",ij->ji"}),
+            Sample(((64, 2, 3), (64, 3, 2)), {"subscripts": "bij,bjk->bik"}),
         ),
     )
 )

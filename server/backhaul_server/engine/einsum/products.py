@@ -48,13 +48,13 @@ class View:
 
     def __call__(self, xp: Any, x: Array) -> Array:
         if self.order is not None:
-            x = x.transpose(self.order)
+            x = xp.permute_dims(x, self.order)
         if self.short:
             x = xp.compact(x)
         elif self.copy:
-            x = x.copy()
+            x = xp.copy(x)
         if self.shape is not None:
-            x = x.reshape(self.shape)
+            x = xp.reshape(x, self.shape)
         return x.mT if self.flipped else x
 
 
@@ -85,7 +85,7 @@ class Product:
             self.b_view(xp, b),
             self.conditions,
         )
-        return y if self.order is None else y.transpose(self.order)
+        return y if self.order is None else xp.permute_dims(y, self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class MatrixProduct:
             xp, multiply, self.subscripts, self.a_view(xp, a), self.b_view(xp, b), self.conditions
         )
         if self.shape is not None:
-            y = y.reshape(self.shape)
-        return y if self.order is None else y.transpose(self.order)
+            y = xp.reshape(y, self.shape)
+        return y if self.order is None else xp.permute_dims(y, self.order)
 
 
 def _run(
@@ -128,7 +128,7 @@ def _run(
         a = xp.conj(a) if conditions.conjugate_a else a
         b = xp.conj(b) if conditions.conjugate_b else b
     y = multiply(a, b) if subscripts is None else xp.einsum(subscripts, a, b)
-    return xp.real(y).copy() if conditions is not None and conditions.real else y
+    return xp.copy(xp.real(y)) if conditions is not None and conditions.real else y
 
 
 def swapped(lowering: Contraction) -> Contraction:

@@ -31,10 +31,10 @@ class Embedding:
 
     def __call__(self, xp: Any, x: Array) -> Array:
         if self.order is not None:
-            x = x.transpose(self.order)
+            x = xp.permute_dims(x, self.order)
         y = xp.zeros(self.flat, dtype=x.dtype)
         y[..., :: self.step] = x
-        return y.reshape(self.shape)
+        return xp.reshape(y, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class Rearrangement:
         if self.summed:
             x = xp.sum(x, axis=self.summed, dtype=x.dtype)
         if self.order is not None:
-            x = x.transpose(self.order)
+            x = xp.permute_dims(x, self.order)
         if self.shape is not None:
-            x = x.reshape(self.shape)
+            x = xp.reshape(x, self.shape)
         if self.repeated is not None:
             x = xp.broadcast_to(x, self.repeated)
         for embed in self.embeddings:
             x = embed(xp, x)
-        return x if self.final is None else x.transpose(self.final)
+        return x if self.final is None else xp.permute_dims(x, self.final)
 
 
 def rearrange(labels: Ints, result: Ints, sizes: Sizes) -> Rearrangement:

@@ -197,7 +197,7 @@ class Slogdet(Rule):
     def jvp(self, F: Namespace, y: Any, a: Array, da: Array) -> Any:
         moved = F.multiply(F.matrix_transpose(F.inverse(a, op=self.name)), da)
         z = F.sum(moved, axis=(-2, -1))
-        if a.dtype.kind != "c":
+        if not F.xp.is_complex(a.dtype):
             return None, z
         i = F.xp.asarray(1j, dtype=a.dtype)
         return F.multiply(F.multiply(y[0], i), F.imag(z)), F.real(z)
@@ -205,7 +205,7 @@ class Slogdet(Rule):
     def vjp(self, F: Namespace, ct: Any, y: Any, a: Array) -> Any:
         def of_a() -> Array:
             weight = ct[1]
-            if a.dtype.kind == "c" and ct[0] is not None:
+            if F.xp.is_complex(a.dtype) and ct[0] is not None:
                 turned = F.negative(F.imag(F.multiply(F.conj(ct[0]), y[0])))
                 turned = F.multiply(turned, F.xp.asarray(1j, dtype=a.dtype))
                 weight = turned if weight is None else F.add(weight, turned)

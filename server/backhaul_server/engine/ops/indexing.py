@@ -43,7 +43,7 @@ class GetItem(Rule):
         if not arrays:
             return x[key]
         try:
-            return x[filled(key, arrays)]
+            return xp.getitem(x, filled(key, arrays))
         except IndexError as error:
             raise _out_of_range(error) from None
 
@@ -76,10 +76,9 @@ class ScatterAdd(Rule):
     def forward(self, xp: Any, x: Array, updates: Array, *arrays: Array, key: Key) -> Array:
         y = xp.asarray(x, dtype=xp.result_type(x, updates), copy=True)
         try:
-            xp.add_at(y, filled(key, arrays), updates)
+            return xp.add_at(y, filled(key, arrays), updates)
         except IndexError as error:
             raise _out_of_range(error) from None
-        return y
 
     def jvp(self, F: Namespace, y: Array, *both: Array, key: Key) -> Array | None:
         count = len(both) // 2

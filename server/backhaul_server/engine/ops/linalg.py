@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from backhaul_proto.errors import make_error
+from backhaul_server.engine.arrays import LinAlgError
 from backhaul_server.engine.rules import Array, Bilinear, Namespace, Rule, rule
 
 
@@ -50,7 +49,7 @@ class Cholesky(Rule):
     def forward(self, xp: Any, a: Array, upper: bool = False) -> Array:
         try:
             low = xp.linalg.cholesky(xp.conj(xp.matrix_transpose(a)) if upper else a)
-        except np.linalg.LinAlgError:
+        except LinAlgError:
             raise make_error(
                 "NOT_POSITIVE_DEFINITE",
                 f"cholesky: a matrix of shape {a.shape} is not positive definite. Rounding can make one "

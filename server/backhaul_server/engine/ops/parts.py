@@ -39,7 +39,7 @@ class Imag(Linear):
     def cotangents(
         self, F: Namespace, ct: Array, y: Array, operands: Any, needs: Any, **keywords: Any
     ) -> Any:
-        if operands[0].dtype.kind != "c":
+        if not F.xp.is_complex(operands[0].dtype):
             return (None,)
         return super().cotangents(F, ct, y, operands, needs, **keywords)
 
@@ -51,7 +51,7 @@ class Angle(Rule):
     function = "angle"
 
     def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
-        if x.dtype.kind != "c":
+        if not F.xp.is_complex(x.dtype):
             return None
         return F.imag(F.multiply(F.conj(_inverted(F, x)), dx))
 
@@ -59,7 +59,7 @@ class Angle(Rule):
         self, F: Namespace, ct: Array, y: Array, operands: Any, needs: Any, **keywords: Any
     ) -> Any:
         (x,) = operands
-        if x.dtype.kind != "c":
+        if not F.xp.is_complex(x.dtype):
             return (F.xp.zeros(x.shape, dtype=x.dtype),)
         return (F.multiply(F.multiply(ct, 1j), _inverted(F, x)),)
 

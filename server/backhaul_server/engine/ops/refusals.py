@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.linalg import LinAlgError
-
 from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_server.engine.arrays import LinAlgError
 from backhaul_server.engine.rules import Array
 
 __all__ = ["LinAlgError", "check_finite", "singular", "svd"]

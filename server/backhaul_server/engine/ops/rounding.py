@@ -62,7 +62,7 @@ class Sign(Rule):
     function = "sign"
 
     def jvp(self, F: Namespace, y: Array, x: Array, dx: Array) -> Array:
-        return None if x.dtype.kind != "c" else _across(F, y, x, dx)
+        return _across(F, y, x, dx) if F.xp.is_complex(x.dtype) else None
 
     def cotangents(
         self,
@@ -74,7 +74,7 @@ class Sign(Rule):
         **keywords: Any,
     ) -> Cotangents:
         (x,) = operands
-        if x.dtype.kind != "c":
+        if not F.xp.is_complex(x.dtype):
             return [F.xp.zeros(x.shape, dtype=x.dtype)]
         return [_across(F, y, x, ct)]  # it is its own adjoint
 

@@ -31,13 +31,14 @@ def negligible(xp: Any, x: Array) -> float:
 
 
 def largest(xp: Any, x: Array) -> Array:
-    """The largest size among the last axis's elements, kept as an axis; 0 where there are none."""
-    return xp.max(xp.abs(x), axis=-1, keepdims=True, initial=0)
+    """The largest size among the last axis's elements, kept as an axis; nothing where there are none."""
+    sizes = xp.abs(x)
+    return xp.max(sizes, axis=-1, keepdims=True) if x.shape[-1] else sizes
 
 
 def size(xp: Any, x: Array) -> float:
     """The largest size of all elements."""
-    return float(xp.max(xp.abs(x), initial=0))
+    return 0.0 if 0 in x.shape else float(xp.max(xp.abs(x)))
 
 
 def as_row(F: Namespace, v: Array) -> Array:
@@ -83,6 +84,8 @@ def differences(F: Namespace, w: Array) -> Array:
 def blocks(xp: Any, w: Array) -> Array:
     """For sorted values, the number of the group of (nearly) equal ones that each is in."""
     n = w.shape[-1]
+    if n < 2:
+        return xp.zeros(w.shape, dtype=w.dtype)
     steps = xp.abs(w[..., 1:] - w[..., :-1]) > close(xp, w) * largest(xp, w)
     before = xp.tril(xp.ones((n, n), dtype=w.dtype))[:, 1:]
     return xp.sum(before * xp.astype(steps, w.dtype)[..., None, :], axis=-1)

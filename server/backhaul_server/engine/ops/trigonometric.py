@@ -137,7 +137,7 @@ class Asinh(Pointwise):
     function = "asinh"
 
     def derivative(self, F: Namespace, y: Array, x: Array) -> Array:
-        if x.dtype.kind == "c":
+        if F.xp.is_complex(x.dtype):
             return F.rsqrt(F.add(F.square(x), 1.0))
         return F.reciprocal(F.hypot(x, 1.0))  # whose square may overflow
 
