@@ -85,7 +85,7 @@ class Unreached:
     def kept_out(self, F: Namespace, node: Node, sent: Sequence[Any]) -> list[Any]:
         """The cotangents that a node sends, 0 for what the loss does not reach through it."""
         mask = self._masks.pop(node, None)
-        kept = []
+        kept: list[Any] = []
         for g, each, inner in zip(
             sent, node.inputs, self._of_inputs(node, mask, sent), strict=True
         ):
