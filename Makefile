@@ -96,8 +96,10 @@ INSTANCE ?= examples/tree_and_mirror.json
 demo: $(VENV)/.stamp-server ## a server, a client, a gradient and a Hessian-vector product (INSTANCE=path)
 	@$(BIN)/python -m backhaul demo --instance '$(INSTANCE)'
 
-test: $(VENV)/.stamp-dev ## the fast tests (PYTEST_ARGS='-k chain -x')
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest --lf -x)
+test: $(VENV)/.stamp-dev ## the fast tests (PYTEST_ARGS='-k chain -x', TEST_WORKERS=0 for one process)
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses 4 $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest --lf -x)
+
+TEST_WORKERS ?= auto
 
 test-gpu: $(VENV)/.stamp-dev ## the tests that need an accelerator
 	@$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest -m gpu --lf -x)

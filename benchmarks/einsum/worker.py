@@ -16,6 +16,8 @@ from benchmarks.einsum.networks import read
 from benchmarks.einsum.peers import PEERS, Job, fingerprint
 from benchmarks.timing import timed
 
+from backhaul_server.allocator import keep_memory
+
 _SPAWN: Final = multiprocessing.get_context("spawn")
 _START: Final = 60.0  # seconds for a process to start and import
 _TURN: Final = 0.02  # seconds that a turn of quick jobs lasts
@@ -102,6 +104,8 @@ def available_memory() -> int:
 
 def _serve(pipe: Connection, peer: str) -> None:
     """The process: orders come in, (error, answer) goes out."""
+    if peer == "ours":
+        keep_memory()  # as `backhaul serve` does
     importlib.import_module(peer if peer in ("jax", "torch") else "opt_einsum")
     asked = Asked(peer)
     pipe.send((None, None))

@@ -175,7 +175,7 @@ def trapezoid(
     before: Any = (slice(None),) * at
     widths = dx if x is None else _widths(x, np.ndim(y), at)
     heights = _ops.add if isinstance(y, Handle) else np.add
-    both = heights(y[(*before, slice(1, None))], y[(*before, slice(None, -1))])  # type: ignore[index]  # one or the other
+    both = heights(y[(*before, slice(1, None))], y[(*before, slice(None, -1))])
     return _ops.sum(_ops.multiply(_ops.multiply(widths, both), 0.5), at)
 
 

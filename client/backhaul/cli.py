@@ -58,6 +58,10 @@ def serve(
         bool | None,
         typer.Option("--plugins/--no-plugins", help="Load ops of other installed packages (yes)."),
     ] = None,
+    keep_memory: Annotated[
+        bool | None,
+        typer.Option(help="Keep freed memory for the next arrays while there is work (on)."),
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="json or text (json).")] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error (info).")

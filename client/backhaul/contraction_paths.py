@@ -102,6 +102,7 @@ def contract_path(
     *operands: Any,
     sizes: Mapping[str | int, int] | None = None,
     path: Iterable[Iterable[int]] | None = None,
+    optimize: bool | str | Sequence[Any] = True,
     shapes: bool = False,
     memory_limit: int | None = None,
     connection: Connection | None = None,
@@ -113,6 +114,7 @@ def contract_path(
         operands: tensors, arrays and numbers; or, with ``shapes``, shapes of float64 arrays.
         sizes: as for `einsum`.
         path: as for `einsum`: what this one takes.
+        optimize: as for `einsum`: the order that this search finds.
         shapes: whether the operands are shapes, tuples of integers, in place of arrays.
         memory_limit: of the tape that it would run on, in bytes, as for `Tape`. With less memory fewer
             intermediates are kept for the gradient, and more are computed again. Left out: that of the first
@@ -121,7 +123,7 @@ def contract_path(
 
     Raises:
         InvalidArgument: EINSUM_SYNTAX, EINSUM_OPERAND_COUNT, EINSUM_RANK, EINSUM_DIMENSION, EINSUM_OUTPUT,
-            as `einsum`; INVALID_VALUE for what is no shape, no limit, no connection.
+            INVALID_ATTRIBUTE, as `einsum`; INVALID_VALUE for what is no shape, no limit, no connection.
         MissingNode: a tensor was released.
 
     Example:
@@ -139,7 +141,7 @@ def contract_path(
     given = (subscripts, *operands)
     if isinstance(subscripts, Handle):
         check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
-    arrays, plain = einsum_attributes(given, sizes=sizes, path=path)
+    arrays, plain = einsum_attributes(given, sizes=sizes, path=path, optimize=optimize)
     avals = tuple(map(_shape, arrays, range(len(arrays)))) if shapes else _avals(arrays)
     attributes = bind(EINSUM, plain)
     infer(EINSUM, attributes, avals)

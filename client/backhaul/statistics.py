@@ -39,7 +39,7 @@ def var(
 ) -> TrackedTensor:
     """The variance over axes: the mean of abs(x - mean(x))**2, a real number.
 
-    It is 0 where all elements are equal, without rounding. Where the number of elements is not greater than
+    It is exactly 0 where all elements are equal. Where the number of elements is not greater than
     ddof, it is NaN or infinite.
 
     Args:

@@ -7,9 +7,11 @@ import logging.config
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 from typing import Final
 
+from backhaul_server.allocator import Trimmer, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
 from backhaul_server.plugins import load_plugins
@@ -18,6 +20,9 @@ from backhaul_server.service.server import Server
 
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds between thread switches: at Python's default, small calls wait tens of ms behind busy ones."""
+
+IDLE_LOOK: Final = 10.0
+"""Seconds between looks whether the process rests."""
 
 log = logging.getLogger("backhaul.server")
 
@@ -29,6 +34,7 @@ def serve(settings: ServerSettings) -> int:
     """
     configure_logging(settings)
     sys.setswitchinterval(SWITCH_INTERVAL)
+    keeps = settings.keep_memory and keep_memory()
     stop = threading.Event()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
@@ -49,7 +55,9 @@ def serve(settings: ServerSettings) -> int:
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)
-    stop.wait()
+    trimmer = Trimmer(time.process_time)
+    while not stop.wait(IDLE_LOOK if keeps else None):
+        trimmer.look(IDLE_LOOK)
     server.stop(settings.grace)
     return 0
 

@@ -42,6 +42,10 @@ class ServerSettings(BaseSettings):
         description="Seconds that running calls are given on SIGTERM before they are cancelled.",
     )
     plugins: bool = Field(True, description="Whether to load ops of other installed packages.")
+    keep_memory: bool = Field(
+        True,
+        description="Keep freed memory for the next arrays while there is work (glibc only).",
+    )
     log_format: Literal["json", "text"] = Field("json", description="Form of the log on stderr.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="What is logged."

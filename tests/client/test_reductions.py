@@ -61,7 +61,7 @@ WITH_GRADIENT: list[Use] = [
     lambda x: np.linalg.norm(x),
     lambda x: np.linalg.norm(x, 2),
     lambda x: np.linalg.norm(x, -2, axis=(1, 0)),
-    lambda x: np.linalg.norm(x, "nuc", keepdims=True),
+    lambda x: np.linalg.norm(x, "nuc", (0, 1), keepdims=True),
     lambda x: np.linalg.norm(x, axis=0),
     lambda x: np.linalg.norm(x, 1, axis=1, keepdims=True),
     lambda x: np.linalg.norm(x, np.inf),

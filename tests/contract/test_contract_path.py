@@ -56,6 +56,15 @@ def test_the_path_can_be_fed_back_and_gives_the_same(tape: bh.Tape) -> None:
     )
 
 
+def test_another_search_is_told_of_too(connection: bh.Connection) -> None:
+    left_to_right = bh.contract_path(*CHAIN, optimize=False, shapes=True, connection=connection)
+    assert left_to_right.flops == 2 * (2 * 30 * 4 + 2 * 4 * 50 + 2 * 50 * 3)
+    found = bh.contract_path(*CHAIN, optimize="optimal", shapes=True, connection=connection)
+    assert found.flops <= left_to_right.flops
+    with pytest.raises(bh.InvalidArgument, match="'fastest'"):
+        bh.contract_path(*CHAIN, optimize="fastest", shapes=True, connection=connection)
+
+
 def test_a_given_path_is_told_as_given(connection: bh.Connection) -> None:
     path = [(0, 3), (0, 1), (0, 1)]
     found = bh.contract_path(*CHAIN, shapes=True, path=path, connection=connection)

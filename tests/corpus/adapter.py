@@ -28,7 +28,7 @@ def _cumsum(x: Any, axis: int = 0) -> bh.TrackedTensor:
     return bh.cumsum(x, axis)
 
 
-# The corpus's name of each op, and the function of ours that it stands for.
+# Ops that the corpus names or calls in another way than we do, and many that it does not.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": bh.add,
     "sub": bh.subtract,
@@ -101,6 +101,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "take": lambda x, indices, axis=0: bh.take(x, indices, axis),
     "getitem": lambda x, index: x[_index(index)],
     "concatenate": lambda *arrays, axis=0: bh.concat(arrays, axis),
+    "stack": lambda *arrays, axis=0: bh.stack(arrays, axis),
     "cholesky": bh.linalg.cholesky,
     "eigh": bh.linalg.eigh,
     "eigvalsh": bh.linalg.eigvalsh,
@@ -148,7 +149,7 @@ class Adapter:
         self._connection = connection
 
     def supports(self, op: str) -> bool:
-        return op == "einsum" or op in FUNCTIONS
+        return op == "einsum" or _function(op) is not None
 
     def new_tape(self) -> bh.Tape:
         return bh.Tape(self._connection)
@@ -167,9 +168,9 @@ class Adapter:
     ) -> Any:
         if name == "einsum":
             return bh.einsum(*einsum_arguments(args, attrs))
-        if name == "stack":
-            return bh.stack(args, **attrs)
-        return FUNCTIONS[name](*args, **attrs)
+        function = _function(name)
+        assert function is not None
+        return function(*args, **attrs)
 
     def value(self, tape: bh.Tape, node: Any) -> Array:
         return np.asarray(node.numpy() if isinstance(node, bh.TrackedTensor) else node)
@@ -191,6 +192,15 @@ class Adapter:
             return None
         kind = error.reason.lower()
         return "missing_session" if isinstance(error, bh.SessionError) else kind
+
+
+def _function(op: str) -> Callable[..., Any] | None:
+    """Ours for an op of the corpus: by the table, else of the same name."""
+    for module in (bh, bh.linalg):
+        if op in module.__all__ and op not in FUNCTIONS:
+            found: Callable[..., Any] = getattr(module, op)
+            return found
+    return FUNCTIONS.get(op)
 
 
 def einsum_arguments(operands: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:

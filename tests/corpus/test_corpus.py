@@ -1,4 +1,4 @@
-"""Every case of the corpus whose ops exist, embedded and over a socket."""
+"""Every case of the corpus, embedded and over a socket."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def _load() -> list[dict[str, Any]]:
         return []
     sys.path.insert(0, str(CORPUS / "tools"))
     fmt = importlib.import_module("fmt")
-    supported = Adapter.supports
     cases: list[dict[str, Any]] = fmt.load(str(CORPUS))
-    return [c for c in cases if all(supported(Adapter, op) for op in c["requires"])]  # type: ignore[arg-type]  # it uses no self
+    return cases
 
 
 CASES = _load()
@@ -38,8 +37,7 @@ def test_the_corpus_is_there() -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"no corpus at {CORPUS}: set BACKHAUL_CORPUS to its folder")
         pytest.skip(f"no corpus at {CORPUS}: set BACKHAUL_CORPUS to its folder")
-    core = {"einsum", "mul", "add", "sub", "neg", "sum", "real", "conj"}
-    assert sum(set(c["requires"]) <= core for c in CASES) >= 740
+    assert len(CASES) >= 1055
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c["id"] for c in CASES])

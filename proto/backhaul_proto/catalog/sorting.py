@@ -12,7 +12,7 @@ def _positions(avals: tuple[Aval, ...], axis: int = -1) -> Aval:
     return aval(along_axis(avals, axis).shape, count(avals[0].dtype))
 
 
-def _permuted(avals: tuple[Aval, ...], axis: int) -> Aval:
+def _permuted(avals: tuple[Aval, ...], axis: int, inverse: bool = False) -> Aval:
     return avals[0]
 
 
@@ -45,9 +45,20 @@ register(
         "permute_along_axis",
         ("x", "order"),
         _permuted,
-        "y[i] = x[order[i]] along an axis, for a permutation at each place of the other axes.",
-        attributes=(Attribute("axis", "int", required=True),),
+        "y[i] = x[order[i]] along an axis, for a permutation at each place of the other axes; as the inverse "
+        "y[order[i]] = x[i].",
+        attributes=(
+            Attribute("axis", "int", required=True),
+            Attribute("inverse", "bool", False),
+        ),
         private=True,
-        samples=(Sample(((2, 3), (2, 3)), {"axis": 1}, constants={1: [[2, 0, 1], [0, 2, 1]]}),),
+        samples=tuple(
+            Sample(
+                ((2, 3), (2, 3)),
+                {"axis": 1, "inverse": inverse},
+                constants={1: [[2, 0, 1], [0, 2, 1]]},
+            )
+            for inverse in (False, True)
+        ),
     )
 )

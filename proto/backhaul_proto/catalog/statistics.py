@@ -48,6 +48,10 @@ def _spread(
     return aval(reduced(x.shape, axis, keepdims), real_dtype(floating(x.dtype)))
 
 
+def _centred(avals: tuple[Aval, ...], axis: tuple[int, ...]) -> Aval:
+    return avals[0]
+
+
 def _median(avals: tuple[Aval, ...], axis: Axes = None, keepdims: bool = False) -> Aval:
     return _quantile(avals, 0.5, axis, keepdims)
 
@@ -74,10 +78,21 @@ reduction(
     floating=True,
     samples=NOT_EMPTY,
 )
+register(
+    Op(
+        "centred",
+        ("x",),
+        _centred,
+        "x less its mean over axes.",
+        attributes=(Attribute("axis", "ints", required=True),),
+        private=True,
+        samples=(Sample(((2, 3),), {"axis": (1,)}), Sample(((2, 3, 2),), {"axis": (0, 2)})),
+    )
+)
 reduction(
     "var",
     "The variance over axes: the mean of abs(x - mean(x))**2, a real number.\n\n"
-    "It is 0 where all elements are equal, without rounding. The sum is divided by the number of elements "
+    "It is exactly 0 where all elements are equal. The sum is divided by the number of elements "
     "less the correction; where that is not positive, the variance is NaN or infinite.",
     infer=_spread,
     floating=True,

@@ -14,6 +14,7 @@ from scipy import special
 
 from backhaul_server.engine import lapack
 from backhaul_server.engine.add_at import add_at
+from backhaul_server.engine.copies import compact
 from backhaul_server.engine.recurrences import linear_recurrence
 
 Array = Any
@@ -51,6 +52,8 @@ def numpy_namespace() -> Namespace:
         "numpy",
         np,
         {
+            "dot": np.ndarray.dot,  # a third of np.matmul's time on small matrices
+            "compact": compact,
             "conj": _conj,
             "real": _real,
             "imag": _imag,
@@ -78,6 +81,7 @@ def numpy_namespace() -> Namespace:
             "cumulative_prod": np.cumprod,
             "cumulative_sum": np.cumsum,
             "linear_recurrence": linear_recurrence,
+            "put_in_order": _put_in_order,
         },
     )
 
@@ -126,3 +130,9 @@ def _unstack(x: Array, axis: int = 0) -> tuple[Array, ...]:
 
 def _cumulative_logsumexp(x: Array, axis: int) -> Array:
     return np.logaddexp.accumulate(x, axis=axis)
+
+
+def _put_in_order(x: Array, order: Array, axis: int) -> Array:
+    y = np.empty_like(x)
+    np.put_along_axis(y, order, x, axis)
+    return y

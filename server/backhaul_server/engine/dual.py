@@ -19,6 +19,15 @@ class Dual:
         self.value = value
         self.tangent = tangent
 
+    def __iadd__(self, other: Array | Dual) -> Dual:
+        """Add in place, for whoever owns both parts."""
+        if type(other) is Dual:
+            self.value += other.value
+            self.tangent += other.tangent
+        else:
+            self.value += other
+        return self
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of both parts."""
@@ -59,6 +68,8 @@ class DualFunctions(Functions):
         self.plain = plain
 
     def _function(self, found: Rule) -> Callable[..., Any]:
+        if found.lift is not None:
+            return found.lift(self.plain)
         name = next(key for key, each in RULES.items() if each is found)
         return _lifted(name, found, self.plain)
 

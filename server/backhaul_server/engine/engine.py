@@ -139,7 +139,7 @@ class Engine:
         return PreparedCall(
             entry.name,
             found.keeps,
-            with_keywords(found.bind(self.xp)),
+            found.call(self.xp, **keywords),
             None if found.jvp is None else with_keywords(found.jvp),
             with_keywords(found.cotangents),
             results,

@@ -246,16 +246,16 @@ def reverse(
                 owned.add(each)
             elif before is None:
                 cotangents[each] = g
-            elif each in owned and type(before) is not Dual and type(g) is not Dual:
+            elif each in owned and (type(g) is not Dual or type(before) is Dual):
                 before += g
                 cotangents[each] = before
             else:
-                cotangents[each] = total = F.add(before, g)
-                if type(total) is Dual:  # its parts may be those of before or g
-                    owned.discard(each)
-                else:
+                cotangents[each] = F.add(before, g)
+                if (type(before) is Dual) is (type(g) is Dual):
                     owned.add(each)
-        sent = g = before = total = None  # what was summed is not to stand beside what comes next
+                else:
+                    owned.discard(each)  # the sum has the tangent of the one that has any
+        sent = g = before = None  # what was summed is not to stand beside what comes next
     return found
 
 

@@ -82,6 +82,11 @@ class Phantom:
             (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
         )
 
+    @property
+    def T(self) -> Phantom:  # noqa: N802 - NumPy's name
+        """The axes in reverse order."""
+        return self.view(self.shape[::-1], self.strides[::-1])
+
     def view(self, shape: Ints, strides: Ints) -> Phantom:
         """Another array in the same buffer."""
         return Phantom(self._xp, self.buffer, shape, strides, self.dtype)
@@ -212,6 +217,12 @@ class PhantomNamespace:
         y = self.new((*batch, *core), dtype, strides)
         del scratch
         return y
+
+    dot = matmul
+
+    def compact(self, x: Phantom) -> Phantom:
+        """A copy in C order; tables of offsets count little beside it."""
+        return x.copy()
 
     def _elementwise(self, operands: Sequence[Phantom], dtype: Any) -> Phantom:
         shape, itemsize = operands[0].shape, operands[0].dtype.itemsize

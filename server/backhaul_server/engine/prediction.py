@@ -36,10 +36,11 @@ def predict(rule: Rule, operands: Sequence[Aval], keywords: Mapping[str, Any]) -
     values = [xp.given(each.shape, each.dtype) for each in operands]
     needs = [each.inexact for each in operands]
     kept: dict[str, Any] = {}
+    forward = rule.call(xp, **keywords)
     if rule.keeps:
-        y, kept["residual"] = rule.bind(xp)(*values, needs=needs, **keywords)
+        y, kept["residual"] = forward(*values, needs=needs)
     else:
-        y = rule.bind(xp)(*values, **keywords)
+        y = forward(*values)
     result = y.buffer.nbytes if y.buffer else 0
     value, kept_bytes = ledger.peak, ledger.live - result
     if True not in needs:
@@ -72,7 +73,7 @@ def predict_alone(rule: Rule, operands: Sequence[Aval], keywords: Mapping[str, A
     ledger = Ledger()
     xp = PhantomNamespace(ledger)
     values = [xp.given(each.shape, each.dtype) for each in operands]
-    rule.bind(xp)(*values, needs=[False] * len(values), **keywords)
+    rule.call(xp, **keywords)(*values, needs=[False] * len(values))
     return ledger.peak
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import lapack
 
 Array = np.ndarray[Any, Any]
+
+_SOLVERS: Final = {
+    "f": lapack.stbtrs,
+    "d": lapack.dtbtrs,
+    "F": lapack.ctbtrs,
+    "D": lapack.ztbtrs,
+}
+"""By the dtype's character, what solves a triangular system with few diagonals."""
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool = False) -> Array:
@@ -30,7 +38,7 @@ def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool = False) -
             np.multiply(factors[i], results[i - 1], out=results[i])
             results[i] += terms[i]
         return y
-    solve = get_lapack_funcs("tbtrs", dtype=dtype)
+    solve = _SOLVERS[dtype.char]
     band = np.empty((2, len(terms)), dtype, order="F")
     for lane in np.ndindex(terms.shape[1:]):
         at = (slice(None), *lane)

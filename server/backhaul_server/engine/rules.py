@@ -52,6 +52,9 @@ class Rule:
     function: str = ""
     """Name of the namespace's function that the forward is, for a rule that has no forward of its own."""
 
+    lift: Callable[[Namespace], Callable[..., Any]] | None = None
+    """Given the plain namespace, the op on duals, for a rule with a faster way than forward and jvp."""
+
     forward: Callable[..., Any]
     jvp: Callable[..., Any] | None = None
     vjp: Callable[..., Any] | None = None
@@ -63,6 +66,11 @@ class Rule:
             return found
         forward = partial(self.forward, xp)
         return _without_needs(forward) if self.keeps and not self.selective else forward
+
+    def call(self, xp: Any, **keywords: Any) -> Callable[..., Any]:
+        """The forward on a namespace with these attributes, as a function of operands alone."""
+        forward = self.bind(xp)
+        return partial(forward, **keywords) if keywords else forward  # bare is faster
 
     def prepare(
         self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]

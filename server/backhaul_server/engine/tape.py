@@ -80,10 +80,12 @@ class Tape:
             for node in operands:
                 if node.error is not None:
                     return self._failed(call, operands, node.error)
-        values = [node.value for node in operands]
+        values, needs = [], []
+        for node in operands:
+            values.append(node.value)
+            needs.append(node.requires_grad)
         if call.casts:
             values = self._cast(call, values)
-        needs = [node.requires_grad for node in operands]
         residual = None
         try:
             if call.keeps:

@@ -1,7 +1,8 @@
 """The memory of a tape: what its arrays take, and what a question will take, before it is asked.
 
 A prediction walks the nodes that the loss reaches as the passes will (`passes`), with the bytes of arrays
-in place of arrays. Nodes that a block is to make are walked too: `sketch` makes them without values.
+in place of arrays. Nodes that a block is to make are walked too: `sketch` makes them without values. A
+step counts as if the cotangents of all its operands were wanted, which ``wrt`` may make too much.
 """
 
 from __future__ import annotations

@@ -228,6 +228,8 @@ def test_the_variance_of_equal_elements_is_exactly_zero() -> None:
             x = np.full(n, 0.1 + 0.3j if dtype == "complex128" else 0.1, dtype)
             assert value("var", x) == 0
             assert value("std", x) == 0
+    many = np.full((200_000, 2), 0.1, "f4")  # of which NumPy's sum along axis 0 is 0.1 % off
+    np.testing.assert_array_equal(value("std", many, axis=0), [0, 0])
 
 
 def test_the_variance_keeps_its_digits_far_from_zero() -> None:

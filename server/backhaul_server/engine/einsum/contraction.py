@@ -23,6 +23,7 @@ from backhaul_server.engine.einsum.layout import (
     fastest,
     only,
     positions,
+    run,
     volume,
 )
 from backhaul_server.engine.einsum.products import (
@@ -41,6 +42,8 @@ _TINY: Final = 256
 """Multiplications of one matrix product of a stack, up to which its call costs more than it does."""
 _TINY_STACK: Final = 64
 _LARGE: Final = 2**15
+_SHORT: Final = 4
+"""Elements in a row, below which NumPy's copy is slower than a gathered one."""
 
 
 class Kinds(NamedTuple):
@@ -281,6 +284,7 @@ def _matrix_product(
         MatrixProduct(
             a_view,
             b_view,
+            bool(way.batch),
             subscripts,
             None if shape == tuple(computed) else shape,
             positions(way.natural, result),
@@ -309,7 +313,14 @@ def _matrix_view(operand: Layout, batch: Ints, first: Ints, second: Ints, sizes:
         not in_place and last in batch,
         None if shape == [sizes[label] for label in order] else tuple(shape),
         flipped,
+        not in_place and _is_short(operand, order, sizes),
     )
+
+
+def _is_short(operand: Layout, order: Ints, sizes: Sizes) -> bool:
+    """Whether a copy in this order is better gathered."""
+    large = volume(order, sizes) >= _LARGE
+    return large and run(operand.memory, order, sizes) < _SHORT
 
 
 def _tiny_view(operand: Layout, way: _Way, sides: tuple[Ints, Ints], sizes: Sizes) -> View:

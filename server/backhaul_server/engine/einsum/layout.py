@@ -58,6 +58,20 @@ def are_runs(memory: Ints, groups: Iterable[Ints], sizes: Sizes) -> bool:
     return True
 
 
+def run(memory: Ints, order: Ints, sizes: Sizes) -> int:
+    """How many elements in a row a copy in this order reads in even steps."""
+    lying = [label for label in memory if sizes[label] != 1]
+    length, before = 1, None
+    for label in reversed(order):
+        if sizes[label] == 1:
+            continue
+        place = lying.index(label)
+        if before is not None and place != before - 1:
+            break
+        length, before = length * sizes[label], place
+    return length
+
+
 def disorder(memory: Ints, order: Ints, sizes: Sizes) -> float:
     """How far a copy in this order jumps about in memory, from 0 to 1.
 

@@ -35,6 +35,7 @@ class View:
     Attributes:
         order: permutation of the axes, or None.
         copy: whether to copy then: where a view exists, but one that is slow to read.
+        short: whether to copy then by gathering: where the copy's runs are too short for NumPy's.
         shape: then the shape, or None.
         flipped: whether the last two axes change places in the end.
     """
@@ -43,11 +44,14 @@ class View:
     copy: bool = False
     shape: Ints | None = None
     flipped: bool = False
+    short: bool = False
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, xp: Any, x: Array) -> Array:
         if self.order is not None:
             x = x.transpose(self.order)
-        if self.copy:
+        if self.short:
+            x = xp.compact(x)
+        elif self.copy:
             x = x.copy()
         if self.shape is not None:
             x = x.reshape(self.shape)
@@ -73,28 +77,40 @@ class Product:
     conditions: Conditions | None
 
     def __call__(self, xp: Any, a: Array, b: Array) -> Array:
-        y = _run(xp, xp.multiply, self.subscripts, self.a_view(a), self.b_view(b), self.conditions)
+        y = _run(
+            xp,
+            xp.multiply,
+            self.subscripts,
+            self.a_view(xp, a),
+            self.b_view(xp, b),
+            self.conditions,
+        )
         return y if self.order is None else y.transpose(self.order)
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """Product of two stacks of matrices; then the result's shape and order.
+    """Product of two matrices or two stacks of them; then the result's shape and order.
 
     Attributes:
+        stacked: whether they are stacks.
         subscripts: None for BLAS, a call for each matrix of the stack; else what einsum computes all
             of them at once by, along the stack, which then is the last axis.
     """
 
     a_view: View
     b_view: View
+    stacked: bool
     subscripts: str | None
     shape: Ints | None
     order: Ints | None
     conditions: Conditions | None
 
     def __call__(self, xp: Any, a: Array, b: Array) -> Array:
-        y = _run(xp, xp.matmul, self.subscripts, self.a_view(a), self.b_view(b), self.conditions)
+        multiply = xp.matmul if self.stacked else xp.dot
+        y = _run(
+            xp, multiply, self.subscripts, self.a_view(xp, a), self.b_view(xp, b), self.conditions
+        )
         if self.shape is not None:
             y = y.reshape(self.shape)
         return y if self.order is None else y.transpose(self.order)
@@ -132,27 +148,27 @@ def multiply(xp: Any, a: Array, b: Array) -> Array:
     return xp.multiply(a, b)
 
 
-def _matmul(xp: Any, a: Array, b: Array) -> Array:
-    return xp.matmul(a, b)
+def _dot(xp: Any, a: Array, b: Array) -> Array:
+    return xp.dot(a, b)
 
 
-def _matmul_transposed_b(xp: Any, a: Array, b: Array) -> Array:
-    return xp.matmul(a, b.mT)
+def _dot_transposed_b(xp: Any, a: Array, b: Array) -> Array:
+    return xp.dot(a, b.T)
 
 
-def _matmul_transposed_a(xp: Any, a: Array, b: Array) -> Array:
-    return xp.matmul(a.mT, b)
+def _dot_transposed_a(xp: Any, a: Array, b: Array) -> Array:
+    return xp.dot(a.T, b)
 
 
-def _matmul_transposed(xp: Any, a: Array, b: Array) -> Array:
-    return xp.matmul(a.mT, b.mT)
+def _dot_transposed(xp: Any, a: Array, b: Array) -> Array:
+    return xp.dot(a.T, b.T)
 
 
 _BARE: dict[MatrixProduct, Contraction] = {
-    MatrixProduct(AS_IT_IS, AS_IT_IS, None, None, None, None): _matmul,
-    MatrixProduct(AS_IT_IS, TRANSPOSED, None, None, None, None): _matmul_transposed_b,
-    MatrixProduct(TRANSPOSED, AS_IT_IS, None, None, None, None): _matmul_transposed_a,
-    MatrixProduct(TRANSPOSED, TRANSPOSED, None, None, None, None): _matmul_transposed,
+    MatrixProduct(AS_IT_IS, AS_IT_IS, False, None, None, None, None): _dot,
+    MatrixProduct(AS_IT_IS, TRANSPOSED, False, None, None, None, None): _dot_transposed_b,
+    MatrixProduct(TRANSPOSED, AS_IT_IS, False, None, None, None, None): _dot_transposed_a,
+    MatrixProduct(TRANSPOSED, TRANSPOSED, False, None, None, None, None): _dot_transposed,
 }
 
 

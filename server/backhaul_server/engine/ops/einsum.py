@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.catalog.promotion import promote
-from backhaul_server.engine.dual import dual
+from backhaul_server.engine.dual import Dual, dual
 from backhaul_server.engine.einsum import passes
 from backhaul_server.engine.einsum.budget import keeping
 from backhaul_server.engine.einsum.plan import Binary, Plan, arriving, make_plan
@@ -91,13 +92,32 @@ class Contract(Rule):
     """
 
     def bind(self, xp: Any) -> Callable[..., Any]:
-        def contract(a: Array, b: Array, *, lowering: Contraction, adjoints: Any = None) -> Array:
+        def contract(a: Array, b: Array, *, lowering: Contraction) -> Array:
             return lowering(xp, a, b)
 
         return contract
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
         return predict(self, operands, keywords).need
+
+    def call(self, xp: Any, **keywords: Any) -> Callable[..., Any]:
+        return partial(keywords["lowering"], xp)
+
+    def lift(self, F: Namespace) -> Callable[..., Any]:
+        xp = F.xp
+
+        def contract(a: Array, b: Array, *, lowering: Contraction) -> Array:
+            if type(a) is not Dual:
+                if type(b) is not Dual:
+                    return lowering(xp, a, b)
+                return Dual(lowering(xp, a, b.value), lowering(xp, a, b.tangent))
+            if type(b) is not Dual:
+                return Dual(lowering(xp, a.value, b), lowering(xp, a.tangent, b))
+            tangent = lowering(xp, a.tangent, b.value)
+            tangent += lowering(xp, a.value, b.tangent)
+            return Dual(lowering(xp, a.value, b.value), tangent)
+
+        return contract
 
     def jvp(
         self,
@@ -107,9 +127,8 @@ class Contract(Rule):
         b: Array,
         da: Array | None,
         db: Array | None,
-        *,
         lowering: Contraction,
-        adjoints: Any = None,
+        **_: Any,
     ) -> Array | None:
         from_a = None if da is None else F.contract(da, b, lowering=lowering)
         from_b = None if db is None else F.contract(a, db, lowering=lowering)

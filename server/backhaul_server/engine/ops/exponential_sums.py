@@ -20,6 +20,8 @@ from backhaul_server.engine.rules import Array, Namespace, rule
 class LogSumExp(Reduction):
     """y = log(sum e**x), so dy = sum softmax(x) dx. Computed from x less its greatest element."""
 
+    takes = (2, 3, 6)
+
     def forward(self, xp: Any, x: Array, axis: Axes, keepdims: bool = False) -> Array:
         shape = kept_shape(x.shape, axis)
         if not size_over(x.shape, axis):
@@ -64,6 +66,8 @@ def _shares(F: Namespace, y: Array, x: Array, axis: Axes) -> Array:
 class Softmax(Reduction):
     """y = e**x / sum e**x, so dy = y (dx - sum y dx)."""
 
+    takes = (1, 2, 6)
+
     def forward(self, xp: Any, x: Array, axis: Axes) -> Array:
         if not x.size:
             return x
@@ -87,6 +91,8 @@ def _less_the_mean(F: Namespace, shares: Array, d: Array, axis: Axes) -> Array:
 @rule("log_softmax")
 class LogSoftmax(Reduction):
     """y = x - log(sum e**x), so dy = dx - sum e**y dx."""
+
+    takes = (1, 2, 6)
 
     def forward(self, xp: Any, x: Array, axis: Axes) -> Array:
         if not x.size:
@@ -112,6 +118,7 @@ class CumulativeLogSumExp(AlongAxis):
     """y[i] = log(e**y[i - 1] + e**x[i]), so dy[i] = a[i] dy[i - 1] + b[i] dx[i] with a + b = 1."""
 
     function = "cumulative_logsumexp"
+    takes = (0, 5, 12)
 
     def jvp(self, F: Namespace, y: Array, x: Array, dx: Array, axis: int) -> Array:
         a, b = self._parts(F, y, x, axis)

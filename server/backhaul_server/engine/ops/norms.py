@@ -17,6 +17,8 @@ from backhaul_server.engine.rules import Array, Namespace, Rule, Steps, rule
 class _Norm(Reduction):
     """Base of norms with a gradient."""
 
+    takes = (1, 3, 6)
+
     def gradient(self, F: Namespace, y: Array, x: Array, axis: Axes, **order: float) -> Array:
         """g; y broadcasts against x."""
         raise NotImplementedError
@@ -107,6 +109,8 @@ class _Least(_Greatest):
 class _NonZero(Reduction, Steps):
     """Order 0: y is how many elements are not 0."""
 
+    takes = (3, 1, 2)
+
     def forward(self, xp: Any, x: Array, axis: Axes, keepdims: bool = False) -> Array:
         size = xp.abs(x)
         return xp.sum(xp.astype(size != 0, size.dtype), axis=axis, keepdims=keepdims)
@@ -114,6 +118,8 @@ class _NonZero(Reduction, Steps):
 
 class _Power(_Norm):
     """Any other order p: y = (sum |x|**p)**(1/p), g = (|x| / y)**(p - 1) sign(x), and 0 where x or y is."""
+
+    takes = (4, 5, 9)
 
     def forward(
         self, xp: Any, x: Array, axis: Axes, keepdims: bool = False, *, order: float
@@ -129,7 +135,8 @@ class _Power(_Norm):
     def gradient(self, F: Namespace, y: Array, x: Array, axis: Axes, **order: float) -> Array:
         zero = F.logical_or(F.equal(x, 0), F.equal(y, 0))
         ratio = F.divide(F.abs(F.where(zero, 1.0, x)), F.where(zero, 1.0, y))
-        slope = F.multiply(F.pow(ratio, order["order"] - 1), F.sign(x))
+        exponent = F.xp.asarray(order["order"] - 1, dtype=y.dtype)
+        slope = F.multiply(F.pow(ratio, exponent), F.sign(x))
         return F.where(zero, 0.0, slope)
 
 

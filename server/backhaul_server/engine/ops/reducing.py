@@ -8,12 +8,25 @@ from typing import Any
 
 from backhaul_proto.catalog.avals import Aval, Shape
 from backhaul_proto.catalog.shapes import canonical_axes, canonical_axis, reduced_shape
+from backhaul_server.engine.memory import Need
 from backhaul_server.engine.rules import Array, Namespace, Rule
 
 Axes = tuple[int, ...]
 
 
-class Reduction(Rule):
+class OneOperand(Rule):
+    """Base of both kinds of rules below: what they take is told by how many arrays of x's size there are."""
+
+    takes: tuple[int, int, int] = (0, 1, 2)
+    """Arrays of the size of x at the peak: beside the value, for its gradient, for H·v. As measured."""
+
+    def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
+        x, made = operands[0].nbytes, sum(each.nbytes for each in results)
+        value, gradient, hvp = (count * x for count in self.takes)
+        return Need(value=value + made, kept=0, gradient=gradient + made, hvp=hvp + 3 * made)
+
+
+class Reduction(OneOperand):
     """Base of rules that reduce over axes. They are handed all of the axes, counted from the front."""
 
     def prepare(
@@ -25,7 +38,7 @@ class Reduction(Rule):
         }
 
 
-class AlongAxis(Rule):
+class AlongAxis(OneOperand):
     """Base of rules that run along one axis. They are handed it counted from the front."""
 
     def prepare(
@@ -56,5 +69,5 @@ def shared(F: Namespace, x: Array, value: Array, axis: Axes) -> tuple[Array, Arr
     A NaN is chosen by all the NaNs there are. Neither result has a tangent.
     """
     chosen = F.logical_or(F.equal(x, value), F.isnan(x))
-    count = F.xp.sum(chosen, axis=axis, keepdims=True)
+    count = F.xp.sum(F.xp.astype(chosen, F.xp.int8), axis=axis, keepdims=True)
     return chosen, F.xp.astype(count, x.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from backhaul_proto.catalog.shapes import canonical_axes
-from backhaul_server.engine.ops.reducing import Axes, Reduction, kept, shared
+from backhaul_server.engine.ops.reducing import Axes, OneOperand, Reduction, kept, shared
 from backhaul_server.engine.rules import Array, Linear, Namespace, NotDifferentiable, rule
 
 
@@ -27,6 +27,7 @@ class Prod(Reduction):
     """y multiplies x over axes, so dy = sum of (product of the others) dx."""
 
     function = "prod"
+    takes = (0, 6, 13)
 
     def jvp(
         self, F: Namespace, y: Array, x: Array, dx: Array, axis: Axes, keepdims: bool = False
@@ -61,6 +62,8 @@ def _others(F: Namespace, x: Array, axis: Axes) -> Array:
 
 class _Extremum(Reduction):
     """Base of the greatest or least element. Equals share evenly, and so do NaNs; no curvature."""
+
+    takes = (0, 2, 3)
 
     def jvp(
         self, F: Namespace, y: Array, x: Array, dx: Array, axis: Axes, keepdims: bool = False
@@ -108,22 +111,26 @@ class Exists(NotDifferentiable):
 
 
 @rule("count_nonzero")
-class CountNonzero(NotDifferentiable):
+class CountNonzero(Reduction, NotDifferentiable):
     """y is the number of elements that are not 0."""
 
-    def forward(self, xp: Any, x: Array, axis: Any = None, keepdims: bool = False) -> Array:
-        return xp.sum(xp.astype(x, xp.bool), axis=axis, keepdims=keepdims)
+    takes = (1, 0, 0)
+
+    def forward(self, xp: Any, x: Array, axis: Axes, keepdims: bool = False) -> Array:
+        return xp.sum(xp.astype(x != 0, xp.int8), axis=axis, keepdims=keepdims)
 
 
 @rule("argmax")
-class ArgMax(NotDifferentiable):
+class ArgMax(OneOperand, NotDifferentiable):
     """y is where the greatest element stands."""
 
     function = "argmax"
+    takes = (1, 0, 0)
 
 
 @rule("argmin")
-class ArgMin(NotDifferentiable):
+class ArgMin(OneOperand, NotDifferentiable):
     """y is where the least element stands."""
 
     function = "argmin"
+    takes = (1, 0, 0)

@@ -39,6 +39,8 @@ class CumulativeSum(_Cumulative, Linear):
 class CumulativeProd(_Cumulative):
     """y[i] = y[i - 1] x[i], so dy[i] = x[i] dy[i - 1] + y[i - 1] dx[i]: no division, so that 0 may be one."""
 
+    takes = (0, 4, 10)
+
     def jvp(
         self, F: Namespace, y: Array, x: Array, dx: Array, axis: int, reverse: bool = False
     ) -> Array:
@@ -104,7 +106,8 @@ class ShiftAlongAxis(Rule):
         n = x.shape[axis]
         if not n:
             return x
-        stays = x[(slice(None),) * axis + ((slice(1, n) if reverse else slice(0, n - 1)),)]
+        part = slice(1, n) if reverse else slice(0, n - 1)
+        stays = x[(*(slice(None),) * axis, part, ...)]
         edge = xp.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), fill, dtype=x.dtype)
         return xp.concat([stays, edge] if reverse else [edge, stays], axis=axis)
 
@@ -138,6 +141,7 @@ class Diff(AlongAxis, Linear):
     """y[i] = x[i + 1] - x[i], n times."""
 
     function = "diff"
+    takes = (1, 2, 4)
 
     def prepare(
         self, avals: tuple[Aval, ...], attributes: Mapping[str, Any]

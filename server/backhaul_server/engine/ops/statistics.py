@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from backhaul_proto.catalog.avals import Aval
-from backhaul_server.engine.memory import Need, elementwise_need
+from backhaul_server.engine.memory import Need
 from backhaul_server.engine.ops.reducing import Axes, Reduction, kept, kept_shape, shared, size_over
 from backhaul_server.engine.rules import Array, Linear, Namespace, Rule, plus, rule
 
@@ -31,15 +31,41 @@ class Mean(Reduction, Linear):
         return (of_x,)
 
 
+@rule("centred")
+class Centred(Linear):
+    """y = x - mean(x): a projection, its own adjoint."""
+
+    def forward(self, xp: Any, x: Array, axis: Axes) -> Array:
+        return _centred(xp, x, axis)
+
+    def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, axis: Axes) -> Any:
+        return (lambda: F.centred(ct, axis=axis),)
+
+
+def _centred(xp: Any, x: Array, axis: Axes) -> Array:
+    """A new array of the elements less their mean.
+
+    They are taken less the first of them before: so equal ones give exactly 0 however many they are, and
+    those far from 0 keep the digits in which they differ.
+    """
+    first = tuple(slice(0, 1) if i in axis else slice(None) for i in range(len(x.shape)))
+    y = x - x[first]
+    y -= xp.sum(y, axis=axis, keepdims=True) / (size_over(x.shape, axis) or 1)
+    return y
+
+
 @rule("var")
 class Var(Reduction):
     """y = sum |c|**2 / d with c = x - mean(x), so dy = 2 sum Re(conj(c) dx) / d: the mean's part is 0."""
+
+    takes = (1, 2, 6)
 
     def forward(
         self, xp: Any, x: Array, axis: Axes, correction: float = 0.0, keepdims: bool = False
     ) -> Array:
         c = _centred(xp, x, axis)
-        total = xp.sum(xp.real(xp.multiply(c, xp.conj(c))), axis=axis, keepdims=keepdims)
+        c *= xp.conj(c)
+        total = xp.sum(xp.real(c), axis=axis, keepdims=keepdims)
         divisor = size_over(x.shape, axis) - correction
         if divisor > 0:
             return total / divisor
@@ -71,12 +97,14 @@ class Var(Reduction):
         return (lambda: F.multiply(kept(F, ct, x, axis), self._slope(F, y, x, axis, correction)),)
 
     def _slope(self, F: Namespace, y: Array, x: Array, axis: Axes, correction: float) -> Array:
-        return F.multiply(_centred(F, x, axis), 2.0 * _reciprocal(x, axis, correction))
+        return F.multiply(F.centred(x, axis=axis), 2.0 * _reciprocal(x, axis, correction))
 
 
 @rule("std")
 class Std(Var):
     """y = sqrt(var), so dy = sum Re(conj(c) dx) / (d y), and 0 where y is."""
+
+    takes = (1, 3, 6)
 
     def forward(
         self, xp: Any, x: Array, axis: Axes, correction: float = 0.0, keepdims: bool = False
@@ -86,19 +114,8 @@ class Std(Var):
     def _slope(self, F: Namespace, y: Array, x: Array, axis: Axes, correction: float) -> Array:
         y = kept(F, y, x, axis)
         zero = F.equal(y, 0)
-        direction = F.divide(_centred(F, x, axis), F.where(zero, 1.0, y))
+        direction = F.divide(F.centred(x, axis=axis), F.where(zero, 1.0, y))
         return F.where(zero, 0.0, F.multiply(direction, _reciprocal(x, axis, correction)))
-
-
-def _centred(F: Namespace, x: Array, axis: Axes) -> Array:
-    """The elements less their mean; exactly 0 for equal ones, as the mean's rounding error is taken off.
-
-    F may be an array namespace too.
-    """
-    count = size_over(x.shape, axis) or 1
-    mean = F.divide(F.sum(x, axis=axis, keepdims=True), count)
-    error = F.divide(F.sum(F.subtract(x, mean), axis=axis, keepdims=True), count)
-    return F.subtract(x, F.add(mean, error))
 
 
 def _reciprocal(x: Array, axis: Axes, correction: float) -> float:
@@ -115,6 +132,7 @@ class Quantile(Reduction):
     """
 
     keeps = True
+    takes = (2, 3, 6)
 
     def forward(
         self, xp: Any, x: Array, q: float, axis: Axes, keepdims: bool = False
@@ -175,12 +193,7 @@ class Quantile(Reduction):
         return (lambda: plus(F, *(sent(*each) for each in self._weighted(x, q, axis, residual))),)
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
-        found = elementwise_need(operands, results)
-        return replace(
-            found,
-            value=found.value + 2 * operands[0].nbytes,  # in the order of the axes, and sorted
-            kept=2 * results[0].nbytes,
-        )
+        return replace(super().need(operands, results), kept=2 * results[0].nbytes)
 
     def _weighted(
         self, x: Array, q: float, axis: Axes, residual: tuple[Array, Array]
