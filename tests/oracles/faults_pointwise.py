@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from tests.oracles.faults import Fault
@@ -16,11 +16,11 @@ FIRST = np.array([True, False])
 SECOND = np.array([False, True])
 
 
-def _jax_1052(a):  # type: ignore[no-untyped-def]
+def _jax_1052(a: Any) -> Any:
     return bh.where(np.array([False, True, False]), 0.0, bh.arctan2(a, a))
 
 
-def _jax_347(x):  # type: ignore[no-untyped-def]
+def _jax_347(x: Any) -> Any:
     length = bh.sqrt(bh.sum(x**2, axis=1))
     return bh.where(np.array([True, True, False]), length, 1.0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from tests.oracles.faults import Fault
@@ -13,7 +13,7 @@ N = np.arange(6.0).reshape(2, 3)
 THIRTY = np.repeat(np.arange(3), 10).reshape(30, 1)
 
 
-def _rotated(x):  # type: ignore[no-untyped-def]
+def _rotated(x: Any) -> Any:
     return bh.roll(x, (1, 2), axis=(0, 1)) * N
 
 
