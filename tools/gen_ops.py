@@ -20,6 +20,10 @@ import numpy as np
 
 from backhaul_proto.catalog.avals import FLOAT64, Aval, aval
 from backhaul_proto.catalog.ops import CATALOG, Attribute, Op, Sample, bind
+from backhaul_server.engine import ops as rules
+from backhaul_server.engine.rules import derivatives
+
+assert rules.__all__  # importing the package is what fills the registry
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "client" / "backhaul"
@@ -352,10 +356,11 @@ def page(ops: Sequence[Op]) -> str:
         "# Ops",
         "",
         "Generated from the catalog by `make ops`. Any of them is called by its function, or by name with",
-        "`bh.apply(name, *operands, **attributes)`.",
+        "`bh.apply(name, *operands, **attributes)`. Dtypes are those of its operands: b bool, i integers, f real and",
+        "c complex floats. Of float operands an op has the derivatives named: vjp (pullback), jvp (pushforward), H·v.",
         "",
-        "| function | attributes | what it computes |",
-        "| --- | --- | --- |",
+        "| function | attributes | what it computes | dtypes | derivatives |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for op in ops:
         listed = op.variadic and op.name != "einsum"  # the function takes them as one sequence
@@ -365,8 +370,18 @@ def page(ops: Sequence[Op]) -> str:
         if op.aliases:
             first_line += f" Also: {', '.join(f'`{alias}`' for alias in op.aliases)}."
         call = SHOWN.get(op.name, f"bh.{op.name}({operands})")
-        lines.append(f"| `{call}` | {attributes} | {cell(first_line)} |")
+        dtypes = " ".join(kind for kind in "bifc" if kind in op.kinds)
+        lines.append(
+            f"| `{call}` | {attributes} | {cell(first_line)} | {dtypes} | {differentiable(op)} |"
+        )
     return "\n".join(lines) + "\n"
+
+
+def differentiable(op: Op) -> str:
+    """The derivatives that an op has."""
+    found = derivatives(op)
+    named = (("vjp", found.vjp), ("jvp", found.jvp), ("H·v", found.hvp))
+    return ", ".join(name for name, has in named if has) or "none: a constant"
 
 
 def attribute_text(attribute: Attribute) -> str:
