@@ -68,7 +68,7 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
         TypeError: no op does this.
     """
     module = function.__module__.removeprefix("numpy").lstrip(".")
-    path = f"{module}.{function.__name__}" if module == "linalg" else function.__name__
+    path = f"{module}.{function.__name__}" if module else function.__name__
     name = f"np.{path}"
     keywords = _given(keywords)
     _refuse_keywords(name, keywords, ("out", "where", "dtype"))
@@ -83,7 +83,9 @@ def _find(name: str, path: str) -> Callable[..., Any]:
     if path == "einsum":
         return functions.einsum
     head, _, tail = path.rpartition(".")
-    for module in (linalg, *_MODULES) if head == "linalg" else _MODULES:
+    # np.emath.sqrt, np.char.equal and the like share a name with an op, and are something else.
+    modules = {"": _MODULES, "linalg": (linalg, *_MODULES)}.get(head, ())
+    for module in modules:
         if tail in module.__all__:
             found: Callable[..., Any] = getattr(module, tail)
             return found
