@@ -48,7 +48,9 @@ WIDER = {"astype", "clip", "take_along_axis", "vsplit"}
 
 def functions() -> dict[str, Any]:
     """Those that ask their arguments first, by the path that a user writes."""
-    public = overrides.get_overridable_numpy_ufuncs() | overrides.get_overridable_numpy_array_functions()
+    public = (
+        overrides.get_overridable_numpy_ufuncs() | overrides.get_overridable_numpy_array_functions()
+    )
     return {
         f"{prefix}{name}": found
         for prefix, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft))
@@ -131,3 +133,125 @@ def check(name: str, pattern: str) -> bool:
                 np.asarray(part), right, rtol=1e-12, atol=1e-14, err_msg=where
             )
     return recorded
+
+
+RECORDED = """
+    abs absolute acos acosh add amax amin angle arccos arccosh arcsin arcsinh arctan arctan2
+    arctanh around array_split asin asinh astype atan atan2 atanh atleast_1d atleast_2d
+    atleast_3d average broadcast_arrays cbrt ceil clip column_stack concat concatenate conj
+    conjugate cos cosh cross cumprod cumsum cumulative_prod cumulative_sum deg2rad degrees diag
+    diagonal diff divide dot dstack einsum exp exp2 expand_dims expm1 flip fliplr flipud floor
+    floor_divide fmax fmin hsplit hstack hypot imag inner kron linalg.cholesky linalg.cross
+    linalg.det linalg.diagonal linalg.eigh linalg.eigvalsh linalg.inv linalg.matmul
+    linalg.matrix_norm linalg.matrix_power linalg.matrix_transpose linalg.multi_dot linalg.norm
+    linalg.outer linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.svd linalg.svdvals
+    linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm log log10 log1p log2
+    logaddexp logaddexp2 matmul matrix_transpose matvec max maximum mean median min minimum mod
+    moveaxis multiply negative outer pad percentile permute_dims positive pow power prod ptp
+    quantile rad2deg radians ravel real reciprocal remainder repeat reshape roll rot90 round
+    sign sin sinc sinh sort split sqrt square squeeze stack std subtract sum swapaxes take
+    take_along_axis tan tanh tensordot tile trace transpose trapezoid tril triu true_divide
+    trunc unstack var vdot vecdot vecmat vsplit vstack where
+""".split()
+"""Those that record a gradient on one of the patterns. One that goes missing here is a regression."""
+
+LISTS_LOSE = """
+    abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh
+    cbrt conj conjugate cos cosh deg2rad degrees exp exp2 expm1 fabs floor frexp log log10 log1p
+    log2 modf negative positive rad2deg radians reciprocal rint sin sinh spacing sqrt square tan
+    tanh trunc
+""".split()
+"""Ufuncs of one operand, which NumPy hands a list's tensors as arrays.
+
+A list does not take part in the protocol, and C code asks each tensor in it for its value from the
+user's frame, just as np.asarray(tensor) does. Nothing tells the two apart.
+"""
+
+KNOWN_LOSSES = {
+    *((name, pattern) for name in LISTS_LOSE for pattern in ("f([x, x])", "f((x, x))")),
+    ("fromiter", "f(x, x)"),  # goes through float(tensor), which is also how one takes a value
+}
+
+
+def cases() -> Iterator[Any]:
+    lost = pytest.mark.xfail(strict=True, raises=AssertionError, reason="drops the gradient")
+    for name in FUNCTIONS:
+        for pattern in PATTERNS:
+            marks = [lost] if (name, pattern) in KNOWN_LOSSES else []
+            yield pytest.param(name, pattern, marks=marks, id=f"{name}: {pattern}")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Arguments made for no function in particular lie outside of many a domain."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize(("name", "pattern"), cases())
+def test_it_is_recorded_or_refused(name: str, pattern: str) -> None:
+    check(name, pattern)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_was_recorded_still_is(name: str) -> None:
+    if name not in FUNCTIONS:
+        pytest.skip("a later NumPy's")
+    found = [p for p in PATTERNS if (name, p) not in KNOWN_LOSSES and check(name, p)]
+    assert found, f"np.{name} records on none of {sorted(PATTERNS)}"
+
+
+def test_the_table_names_all_that_record() -> None:
+    assert sorted(RECORDED) == RECORDED
+    silent = set(FUNCTIONS) - set(RECORDED)
+    new = [
+        name
+        for name in sorted(silent)
+        if any(check(name, p) for p in PATTERNS if (name, p) not in KNOWN_LOSSES)
+    ]
+    assert not new, f"add to RECORDED: {new}"
+
+
+UFUNCS = [name for name, found in FUNCTIONS.items() if isinstance(found, np.ufunc)]
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_methods_of_ufuncs_are_refused_with_a_hint(name: str) -> None:
+    ufunc: Any = FUNCTIONS[name]
+    x = bh.Tape().leaf(LINE)
+    if ufunc.signature is None and ufunc.nin == 2 and ufunc.nout == 1:
+        uses: list[Callable[[], Any]] = [
+            lambda: ufunc.reduce(x),
+            lambda: ufunc.accumulate(x),
+            lambda: ufunc.reduceat(x, [0, 1]),
+            lambda: ufunc.outer(x, x),
+            lambda: ufunc.at(x, [0], 1.0),
+        ]
+        for use in uses:
+            with pytest.raises(TypeError, match=r"does not record on a tape; call "):
+                use()
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_ufuncs_never_write_into_an_array(name: str) -> None:
+    ufunc: Any = FUNCTIONS[name]
+    out = tuple(np.zeros(3) for _ in range(ufunc.nout))
+    x = bh.Tape().leaf(LINE)
+    with pytest.raises(TypeError, match="out="):
+        ufunc(*[x] * ufunc.nin, out=out)
+    assert not any(each.any() for each in out)
+
+
+@pytest.mark.parametrize(
+    ("use", "nearest"),
+    [
+        (lambda x: np.add.reduce(x), r"np\.sum"),
+        (lambda x: np.maximum.reduce(x), r"np\.max"),
+        (lambda x: np.multiply.accumulate(x), r"np\.cumprod"),
+        (lambda x: np.multiply.outer(x, x), r"np\.multiply with axes added"),
+    ],
+)
+def test_the_nearest_op_is_named(use: Callable[[Any], Any], nearest: str) -> None:
+    with pytest.raises(TypeError, match=nearest):
+        use(bh.Tape().leaf(LINE))
