@@ -38,6 +38,27 @@ _OTHERWISE: Final[Mapping[str, str]] = {
 }
 """NumPy's functions whose results are more than those of the op of that name."""
 
+_INSTEAD: Final[Mapping[tuple[str, str], str]] = {
+    ("add", "reduce"): "np.sum",
+    ("multiply", "reduce"): "np.prod",
+    ("maximum", "reduce"): "np.max",
+    ("minimum", "reduce"): "np.min",
+    ("logical_and", "reduce"): "np.all",
+    ("logical_or", "reduce"): "np.any",
+    ("add", "accumulate"): "np.cumsum",
+    ("multiply", "accumulate"): "np.cumprod",
+}
+"""Functions that do what a ufunc's method does."""
+
+_INSTEAD_OF_METHOD: Final[Mapping[str, str]] = {
+    "reduce": "np.sum or another reduction, or {0} step by step",
+    "accumulate": "np.cumsum or np.cumprod, or {0} step by step",
+    "reduceat": "np.sum or another reduction on each slice",
+    "outer": "{0} with axes added: x[:, None], y[None, :]",
+    "at": "{0} on tensor[index]; a tensor is not changed in place",
+}
+"""What is nearest to a method of any other ufunc."""
+
 _PLAIN: Final = (bool, str, type(None))
 
 _MODULES: Final = (_ops, along_axes, indexing, selection, shaping, statistics)
@@ -56,7 +77,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], keywords: Mapping
     name = f"np.{ufunc.__name__}"
     keywords = _given(keywords)
     if method != "__call__":
-        raise TypeError(f"{name}.{method} does not record on a tape; call np.sum or another op")
+        hint = _INSTEAD.get((ufunc.__name__, method)) or _INSTEAD_OF_METHOD[method].format(name)
+        raise TypeError(f"{name}.{method} does not record on a tape; call {hint}")
     _refuse_keywords(name, keywords, keywords)
     return _find(name, ufunc.__name__)(*inputs)
 
