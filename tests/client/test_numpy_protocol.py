@@ -184,3 +184,16 @@ def test_a_number_beyond_float32_is_infinite_without_a_warning(
         result = tape.leaf(np.ones(2, np.float32)) + 1e300
         assert result.numpy().tolist() == [np.inf, np.inf]
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("part", [-1.0, float("nan")])
+def test_a_part_of_the_singular_values_that_is_none_is_refused_where_it_is_given(
+    part: float,
+) -> None:
+    with bh.Tape() as tape:
+        x = tape.leaf(VALUES)
+        with pytest.raises(bh.InvalidArgument, match="rtol") as pinv:
+            np.linalg.pinv(x, rtol=part)
+        with pytest.raises(bh.InvalidArgument, match="rcond") as lstsq:
+            bh.linalg.lstsq(x, VALUES, rcond=part)
+        assert pinv.value.reason == lstsq.value.reason == "INVALID_ATTRIBUTE"
