@@ -40,7 +40,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-einsum bench-memory ops ops-check \
+.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-einsum bench-ops bench-memory ops ops-check \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -114,6 +114,10 @@ bench-einsum: $(BENCH_VENV)/.stamp ## tensor networks against opt_einsum, JAX an
 
 bench-memory: $(VENV)/.stamp-server ## memory of einsum's value and gradient, predicted and measured (BENCH_ARGS=FOLDER)
 	@$(BIN)/python benchmarks/einsum/memory.py $(BENCH_ARGS)
+
+bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_ARGS=--quick, --only 'linalg.*')
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
 
 # ---------------------------------------------------------------- checks
 lint: $(VENV)/.stamp-dev ## format and lint, checked

@@ -64,7 +64,9 @@ def scalar_content(scalar: Scalar, beside: tuple[np.dtype, ...]) -> Content:
 
 @lru_cache(maxsize=1024, typed=True)
 def _scalar_content(scalar: Scalar, beside: tuple[np.dtype, ...]) -> Content:
-    return content_of(np.asarray(scalar, weak(scalar, beside)), is_frozen=True)
+    with np.errstate(over="ignore"):  # infinite where beyond float32, as NumPy has it
+        array = np.asarray(scalar, weak(scalar, beside))
+    return content_of(array, is_frozen=True)
 
 
 def frozen(array: Array) -> Array:

@@ -59,6 +59,12 @@ _INSTEAD_OF_METHOD: Final[Mapping[str, str]] = {
 }
 """What is nearest to a method of any other ufunc."""
 
+_DONE_ANYWAY: Final[Mapping[str, Mapping[str, Any]]] = {
+    "linalg.svd": {"full_matrices": False, "compute_uv": True, "hermitian": False},
+    "linalg.qr": {"mode": "reduced"},
+}
+"""Keywords of single functions of NumPy, with the value that says what the op does."""
+
 _PLAIN: Final = (bool, str, type(None))
 
 _MODULES: Final = (_ops, along_axes, indexing, selection, shaping, statistics)
@@ -98,7 +104,23 @@ def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str
         return getattr(arguments[0], path)
     if path in _OTHERWISE:
         raise TypeError(f"{name} {_OTHERWISE[path]}")
+    if path == "linalg.svd" and len(arguments) == 1:
+        _refuse_full_matrices(arguments[0], keywords)
+    done = _DONE_ANYWAY.get(path, {})
+    keywords = {
+        key: value for key, value in keywords.items() if key not in done or value != done[key]
+    }
     return _find(name, path)(*arguments, **keywords)
+
+
+def _refuse_full_matrices(x: Any, keywords: Mapping[str, Any]) -> None:
+    """The op is thin, and NumPy's svd is not by default: they differ unless x is square."""
+    full = keywords.get("full_matrices", True) and keywords.get("compute_uv", True)
+    if full and len(set(x.shape[-2:])) > 1:
+        raise TypeError(
+            "np.linalg.svd would give full matrices, which have no derivative here; give "
+            "full_matrices=False, or call bh.linalg.svd"
+        )
 
 
 def _find(name: str, path: str) -> Callable[..., Any]:

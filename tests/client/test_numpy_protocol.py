@@ -160,3 +160,41 @@ def test_errors_of_an_op_are_its_own() -> None:
     with pytest.raises(bh.InvalidArgument) as error:
         np.add(x, np.ones(3))
     assert error.value.reason == "SHAPE_MISMATCH"
+
+
+def test_numpy_svd_and_qr_take_the_keywords_that_ask_for_thin_factors() -> None:
+    values = np.arange(6.0).reshape(2, 3) ** 2
+    with bh.Tape() as tape:
+        x = tape.leaf(values)
+        singular: Any = np.linalg.svd(x, full_matrices=False)
+        triangular: Any = np.linalg.qr(x, mode="reduced")
+        assert [each.shape for each in singular] == [(2, 2), (2,), (2, 3)]
+        expected = np.linalg.svd(values, full_matrices=False)[1]
+        np.testing.assert_allclose(singular[1].numpy(), expected)
+        np.testing.assert_allclose((triangular[0] @ triangular[1]).numpy(), values, atol=1e-12)
+        with pytest.raises(TypeError, match="full_matrices=False"):
+            np.linalg.svd(x)
+        with pytest.raises(TypeError, match="full_matrices=False"):
+            np.linalg.svd(x, full_matrices=True)
+
+
+def test_a_number_beyond_float32_is_infinite_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    with bh.Tape() as tape:
+        result = tape.leaf(np.ones(2, np.float32)) + 1e300
+        assert result.numpy().tolist() == [np.inf, np.inf]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("part", [-1.0, float("nan")])
+def test_a_part_of_the_singular_values_that_is_none_is_refused_where_it_is_given(
+    part: float,
+) -> None:
+    with bh.Tape() as tape:
+        x = tape.leaf(VALUES)
+        with pytest.raises(bh.InvalidArgument, match="rtol") as pinv:
+            np.linalg.pinv(x, rtol=part)
+        with pytest.raises(bh.InvalidArgument, match="rcond") as lstsq:
+            bh.linalg.lstsq(x, VALUES, rcond=part)
+        assert pinv.value.reason == lstsq.value.reason == "INVALID_ATTRIBUTE"

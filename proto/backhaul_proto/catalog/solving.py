@@ -65,12 +65,28 @@ def _solve_triangular(
     return _system(avals, "solve_triangular")
 
 
+def _check_part(op: str, attribute: str, part: float | None) -> None:
+    """Refuses NaN and negative parts: nothing would count as zero, noise would be divided by."""
+    if part is not None and not part >= 0:
+        raise make_error(
+            "INVALID_ATTRIBUTE",
+            f"{op}: {attribute}={part} is no part of the greatest singular value; give a number from "
+            "0 up, or leave it out for one that suits the dtype.",
+            op=op,
+            attribute=attribute,
+            expected="a number from 0 up",
+            actual=part,
+        )
+
+
 def _pinv(avals: tuple[Aval, ...], rtol: float | None = None) -> Aval:
+    _check_part("linalg.pinv", "rtol", rtol)
     shape = matrix_shape(avals[0], "x")
     return aval((*shape[:-2], shape[-1], shape[-2]), floating(avals[0].dtype))
 
 
 def _lstsq(avals: tuple[Aval, ...], rcond: float | None = None) -> Aval:
+    _check_part("linalg.lstsq", "rcond", rcond)
     matrix_shape(avals[0], "a")
     return _system(avals, "lstsq")
 
