@@ -13,6 +13,7 @@ from backhaul.shaping import concat
 from backhaul_proto.catalog.ops import Op, get
 from backhaul_proto.catalog.promotion import as_array
 from backhaul_proto.catalog.shapes import canonical_axis
+from backhaul_proto.errors import make_error
 
 if TYPE_CHECKING:
     from backhaul.tensor import TrackedTensor
@@ -182,6 +183,15 @@ def trapezoid(
 def _widths(x: Operand, ndim: int, axis: int) -> Operand:
     """The distances between places, along the axis."""
     x = x if isinstance(x, Handle) else as_array(x, what="x of trapezoid")
+    if np.ndim(x) == 0:
+        raise make_error(
+            "SHAPE_MISMATCH",
+            "trapezoid: x must be the places of the samples, along an axis, not one number; for a "
+            "distance between them give dx=.",
+            op="trapezoid",
+            operand="x",
+            actual=(),
+        )
     if np.ndim(x) != 1:
         return np.diff(x, axis=axis)
     return np.reshape(np.diff(x), (-1, *(1,) * (ndim - 1 - axis)))

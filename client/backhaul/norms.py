@@ -110,6 +110,9 @@ def norm(
 
 
 def _of_matrix(x: Operand, ord: Any, rows: int, columns: int, keepdims: bool) -> TrackedTensor:
+    comparable = isinstance(ord, str | float | int | np.number)  # an array's == is no truth
+    if not comparable:
+        raise _no_such_order(ord, "a matrix; there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf")
     if ord in ("fro", "f"):
         return record(_VECTOR_NORM, (x,), (rows, columns), keepdims, 2.0)
     if ord in (1, -1, math.inf, -math.inf):

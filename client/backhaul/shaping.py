@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -275,7 +276,7 @@ def rot90(x: Operand, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> TrackedTen
             actual=len(axes),
         )
     first, second = axes
-    match k % 4:
+    match operator.index(k) % 4:
         case 0:
             return _ops.flip(x, ())
         case 1:
