@@ -91,4 +91,5 @@ def _above_minus_infinity(xp: Any, x: Array) -> Array:
 def _finite(F: Namespace, x: Array) -> Array:
     """X within numbers whose squares are finite: beyond, the derivative is its limit."""
     greatest = math.sqrt(float(F.xp.finfo(x.dtype).max)) / 2
-    return F.clip(x, -greatest, greatest)
+    least, most = (F.xp.asarray(each, dtype=x.dtype) for each in (-greatest, greatest))
+    return F.clip(x, least, most)
