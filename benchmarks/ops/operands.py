@@ -48,19 +48,19 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], domain: Domain) -
         case "positive":
             return np.abs(x) + 0.5
         case "nonzero":
-            return x + np.copysign(0.3, x)
+            return np.asarray(x + np.copysign(0.3, x))
         case "unit":
-            return 0.9 * x / (1 + np.abs(x))
+            return np.asarray(0.9 * x / (1 + np.abs(x)))
         case "above_one":
             return np.abs(x) + 1.2
         case "distinct":
-            return (rng.permutation(x.size).reshape(shape) - x.size / 2 + 0.3) / 2
+            return np.asarray((rng.permutation(x.size).reshape(shape) - x.size / 2 + 0.3) / 2)
         case "hermitian":
             return (x + x.mT) / 2 + np.diag(2.0 * np.arange(shape[-1]))
         case "positive_definite":
             return x @ x.mT + shape[-1] * np.eye(shape[-1])
         case "well_conditioned":
-            return x + 3 * np.eye(*shape[-2:])
+            return np.asarray(x + 3 * np.eye(shape[-2], shape[-1]))
         case "lower_triangular":
             return np.tril(x) + 3 * np.eye(shape[-1])
         case "upper_triangular":

@@ -105,7 +105,7 @@ def _jax(f: Callable[..., Any], arrays: Sequence[Array]) -> dict[str, Job]:
         all_given = list(given)
         for i, x in zip(real, xs, strict=True):
             all_given[i] = x
-        return jax.numpy.sum(_last(f(*all_given)))
+        return jax.numpy.sum(jax.numpy.real(_last(f(*all_given))))
 
     gradient = jax.grad(loss, argnums=tuple(range(len(real))))
     compiled = {
@@ -127,7 +127,7 @@ def _torch(f: Callable[..., Any], arrays: Sequence[Array]) -> dict[str, Job]:
 
     def loss() -> tuple[Any, list[Any]]:
         xs = [x.detach().requires_grad_(x.is_floating_point()) for x in given]
-        return _last(f(*xs)).sum(), [x for x in xs if x.requires_grad]
+        return torch.real(_last(f(*xs))).sum(), [x for x in xs if x.requires_grad]
 
     def gradient() -> object:
         value, leaves = loss()

@@ -153,11 +153,13 @@ class _Loss:
 def _loss(
     engine: Engine, op: Op, sample: Sample, arrays: Sequence[Array]
 ) -> tuple[_Loss, list[Any]]:
-    """The sum of the last result, on a new tape, and its leaves; every tangent is ones."""
+    """The sum of the last result (its real part), on a new tape, and its leaves; every tangent is ones."""
     tape = Tape(engine)
     nodes = _leaves(tape, arrays)
     result = tape.apply(op.name, nodes, **sample.attributes)
     last = result[-1] if isinstance(result, tuple) else result
+    if last.aval.dtype.kind == "c":
+        last = tape.apply("real", [last])
     total = tape.apply("sum", [last])
     return _Loss(tape, total), [node for node in nodes if node.requires_grad]
 
@@ -197,6 +199,8 @@ def _report(console: Console, lines: Sequence[Line]) -> None:
         )
     console.print(table)
     judged = [(ratio, each) for each in lines if (ratio := each.over_goal) is not None]
+    if not judged:
+        return
     judged.sort(key=lambda pair: -pair[0])
     reached = sum(ratio <= 1 for ratio, _ in judged)
     goal = f"{FACTOR} × NumPy + {EXTRA * 1e6} µs"
