@@ -1,7 +1,8 @@
 """What NumPy, SciPy, JAX and torch call an op, and the same questions put to them.
 
 A peer's function is found by the op's name or an alias. One that does not take the operands, or whose
-answer differs from ours, is another function, and no job is made of it.
+answer differs from ours, is another function, and no job is made of it. As ours do, jobs of gradients
+compute the value too, and those of H·v both: a compiler would leave out what is not returned.
 """
 
 from __future__ import annotations
@@ -55,7 +56,11 @@ def jobs(
         called = partial(function, **sample.attributes) if sample.attributes else function
         f = (lambda *xs, called=called: called(list(xs))) if op.variadic else called
         for question, job in make(f, arrays).items():
-            if question in expected and question not in found and _same(job, expected[question]):
+            if (
+                question in expected
+                and question not in found
+                and _same(job, question, expected[question])
+            ):
                 found[question] = job
     return found
 
@@ -69,10 +74,12 @@ def _functions(peer: str, op: Op) -> list[Callable[..., Any]]:
     return [each for each in found if callable(each)]
 
 
-def _same(job: Job, expected: Any) -> bool:
+def _same(job: Callable[[], Any], question: str, expected: Any) -> bool:
     try:
         with np.errstate(all="ignore"):
             found = job()
+        if question != "value":
+            found = found[-1]  # after the value, and the gradients
         ours, theirs = _flat(expected), _flat(found)
         return len(ours) == len(theirs) and all(
             a.shape == b.shape and np.allclose(a, b, rtol=_AGREE, atol=_AGREE, equal_nan=True)
@@ -107,11 +114,16 @@ def _jax(f: Callable[..., Any], arrays: Sequence[Array]) -> dict[str, Job]:
             all_given[i] = x
         return jax.numpy.sum(jax.numpy.real(_last(f(*all_given))))
 
-    gradient = jax.grad(loss, argnums=tuple(range(len(real))))
+    gradient = jax.value_and_grad(loss, argnums=tuple(range(len(real))))
+
+    def hvp(xs: Any, vs: Any) -> Any:
+        (value, gradients), (_, products) = jax.jvp(gradient, xs, vs)
+        return value, gradients, products
+
     compiled = {
         "value": (jax.jit(f), given),
         "gradient": (jax.jit(gradient), leaves),
-        "hvp": (jax.jit(lambda xs, vs: jax.jvp(gradient, xs, vs)[1]), [tuple(leaves), tuple(ones)]),
+        "hvp": (jax.jit(hvp), [tuple(leaves), tuple(ones)]),
     }
     return {
         question: lambda g=g, xs=xs: jax.block_until_ready(g(*xs))  # type: ignore[misc]
@@ -131,11 +143,11 @@ def _torch(f: Callable[..., Any], arrays: Sequence[Array]) -> dict[str, Job]:
 
     def gradient() -> object:
         value, leaves = loss()
-        return grad(value, leaves)
+        return value, grad(value, leaves)
 
     def hvp() -> object:
         value, leaves = loss()
-        along = sum(each.sum() for each in grad(value, leaves, create_graph=True))
-        return grad(along, leaves)
+        gradients = grad(value, leaves, create_graph=True)
+        return value, gradients, grad(sum(each.sum() for each in gradients), leaves)
 
     return {"value": lambda: f(*given), "gradient": gradient, "hvp": hvp}
