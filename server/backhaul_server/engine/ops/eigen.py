@@ -12,7 +12,7 @@ from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.errors import make_error
 from backhaul_server.engine.memory import Need
 from backhaul_server.engine.ops import spectra
-from backhaul_server.engine.ops.linalg import adjoint
+from backhaul_server.engine.ops.linalg import adjoint, hermitian_part
 from backhaul_server.engine.ops.refusals import LinAlgError
 from backhaul_server.engine.rules import Array, Cotangents, Namespace, Rule, rule
 
@@ -48,10 +48,9 @@ class Eigh(Rule):
 
     def jvp(self, F: Namespace, y: Any, a: Array, da: Array) -> Any:
         xp, (w, v) = F.xp, y
-        moved = F.matmul(F.matmul(adjoint(F, v), spectra.hermitian_part(F, da)), v)
+        moved = _in_basis(F, v, da)
         together = spectra.same_block(xp, w)
-        mixing = xp.where(together & ~xp.eye(w.shape[-1], dtype=together.dtype), moved, 0)
-        if spectra.size(xp, mixing) > spectra.negligible(xp, moved) * spectra.size(xp, moved):
+        if spectra.mixes(xp, together, moved, spectra.size(xp, moved)):
             raise spectra.degenerate(
                 self.name, "eigenvectors of equal eigenvalues have no tangent", a
             )
@@ -71,46 +70,20 @@ class Eigh(Rule):
             return (total,)
         inner = F.matmul(adjoint(F, v), cv)
         turning = spectra.skew_part(F, inner)
-        self._check(F, together, cw, cv, inner, turning, a)
+        spectra.check_basis(
+            F.xp,
+            self.name,
+            "eigenvalues",
+            together,
+            F.stop_gradient(turning),
+            spectra.size(F.xp, F.stop_gradient(inner)),
+            spectra.is_used(F.xp, F.stop_gradient(cv), -2),
+            None if cw is None else F.stop_gradient(cw) != 0,
+            a,
+        )
         core = F.multiply(spectra.inverse(F, spectra.differences(F, w), together), turning)
         turned = F.matmul(F.matmul(v, core), adjoint(F, v))
         return (turned if total is None else F.add(total, turned),)
-
-    def _check(
-        self,
-        F: Namespace,
-        together: Array,
-        cw: Array | None,
-        cv: Array,
-        inner: Array,
-        turning: Array,
-        a: Array,
-    ) -> None:
-        """Raise when the loss depends on the gauge, or equal eigenvalues leave its derivative open."""
-        xp = F.xp
-        scale = spectra.size(xp, F.stop_gradient(inner))
-        plain = F.stop_gradient(turning)
-        if scale == 0:
-            return
-        spectra.check_phases(xp, self.name, plain, scale)
-        n = together.shape[-1]
-        pairs = together & ~xp.eye(n, dtype=together.dtype)
-        mixed = xp.where(pairs, xp.abs(plain), 0)
-        if spectra.size(xp, mixed) > spectra.negligible(xp, plain) * scale:
-            raise spectra.degenerate(
-                self.name, "the loss depends on the basis of equal eigenvalues' vectors", a
-            )
-        if cw is not None:
-            used = spectra.is_used(xp, F.stop_gradient(cv), -2)
-            valued = F.stop_gradient(cw) != 0
-            both = (used | valued)[..., :, None] & (used | valued)[..., None, :]
-            if xp.any(pairs & both & (valued[..., :, None] | valued[..., None, :])):
-                raise spectra.degenerate(
-                    self.name,
-                    "the loss depends on equal eigenvalues and on their vectors, which leaves its "
-                    "derivative open",
-                    a,
-                )
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **_: Any) -> Need:
         return spectra.matrix_need(operands, results)
@@ -138,7 +111,7 @@ class Eigvalsh(Rule):
 
 
 def _in_basis(F: Namespace, v: Array, da: Array) -> Array:
-    return F.matmul(F.matmul(adjoint(F, v), spectra.hermitian_part(F, da)), v)
+    return F.matmul(F.matmul(adjoint(F, v), hermitian_part(F, da)), v)
 
 
 @rule("eigvalsh_adjoint")
@@ -162,13 +135,5 @@ class EigvalshAdjoint(Rule):
         if da is None:
             return F.matmul(F.multiply(v, spectra.as_row(F, dct)), vh)
         moved = _in_basis(F, v, da)
-        together = spectra.same_block(F.xp, w)
-        slopes = F.multiply(
-            spectra.inverse(F, spectra.differences(F, w), together), spectra.differences(F, ct)
-        )
-        core = F.multiply(slopes, moved)
-        if dct is not None:
-            basis = spectra.rotation(F.xp, w, moved)[1]
-            inside = F.matmul(F.multiply(basis, spectra.as_row(F, dct)), adjoint(F, basis))
-            core = F.add(core, inside)
+        core = spectra.along_perturbation(F, w, moved, ct, dct, moved)
         return F.matmul(F.matmul(v, core), vh)

@@ -14,6 +14,11 @@ def adjoint(F: Namespace, x: Array) -> Array:
     return F.conj(F.matrix_transpose(x))
 
 
+def hermitian_part(F: Namespace, x: Array) -> Array:
+    """(x + x^H) / 2: what a direction means for a matrix that is taken to be Hermitian."""
+    return F.multiply(F.add(x, adjoint(F, x)), 0.5)
+
+
 @rule("matmul")
 class Matmul(Bilinear):
     """y = a b.  Giles (2008), An extended collection of matrix derivative results, 2.2.2."""
@@ -60,7 +65,7 @@ class Cholesky(Rule):
 
     def jvp(self, F: Namespace, y: Array, a: Array, da: Array, upper: bool = False) -> Array:
         low = adjoint(F, y) if upper else y
-        inner = _solve_both(F, low, _hermitian_part(F, da), outer=False)
+        inner = _solve_both(F, low, hermitian_part(F, da), outer=False)
         moved = F.matmul(low, _half_tril(F, inner))
         return adjoint(F, moved) if upper else moved
 
@@ -68,9 +73,7 @@ class Cholesky(Rule):
         def of_a() -> Array:
             low, of_low = (adjoint(F, y), adjoint(F, ct)) if upper else (y, ct)
             inner = _half_tril(F, F.matmul(adjoint(F, low), F.tril(of_low)))
-            outer = _solve_both(F, low, inner, outer=True)
-            half = F.xp.asarray(0.5, dtype=outer.dtype)
-            return F.multiply(F.add(outer, adjoint(F, outer)), half)
+            return hermitian_part(F, _solve_both(F, low, inner, outer=True))
 
         return (of_a,)
 
@@ -79,12 +82,6 @@ def _half_tril(F: Namespace, x: Array) -> Array:
     """Murray's phi: the lower triangle with its diagonal halved."""
     mask = 1.0 - 0.5 * F.xp.eye(x.shape[-1])
     return F.multiply(F.tril(x), F.xp.astype(mask, x.dtype))
-
-
-def _hermitian_part(F: Namespace, x: Array) -> Array:
-    """(x + x^H) / 2: what a direction means for a matrix that is taken to be Hermitian."""
-    half = F.xp.asarray(0.5, dtype=x.dtype)
-    return F.multiply(F.add(x, adjoint(F, x)), half)
 
 
 def _solve_both(F: Namespace, low: Array, x: Array, *, outer: bool) -> Array:

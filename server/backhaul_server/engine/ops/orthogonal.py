@@ -26,34 +26,32 @@ class Qr(Rule):
 
     def jvp(self, F: Namespace, y: Any, a: Array, da: Array) -> Any:
         q, r = y
-        first = _first(F, a)
-        lead = F.matmul(r, first)
+        lead = _leading(F, r, a)
         self._check(F, lead, a)
-        da1 = F.matmul(da, first)
-        low = adjoint(F, lead)
-        scaled = adjoint(F, _solve(F, low, adjoint(F, da1)))  # da1 r1^-1
+        # da1 r1^-1
+        scaled = adjoint(F, _solve(F, adjoint(F, lead), adjoint(F, _leading(F, da, a)), trans="N"))
         inner = F.matmul(adjoint(F, q), scaled)
         turned = _turning(F, inner)
         dq = F.subtract(scaled, F.matmul(q, F.subtract(inner, turned)))
         # r = q^H a: of the lower triangle rounding alone is left, and goes.
         dr = F.add(F.matmul(adjoint(F, dq), a), F.matmul(adjoint(F, q), da))
-        return dq, _triu(F, dr)
+        return dq, F.triu(dr)
 
     def cotangents(
         self, F: Namespace, ct: Any, y: Any, operands: Any, needs: Any, **keywords: Any
     ) -> Cotangents:
         (q, r), (cq, cr), (a,) = y, ct, operands
-        first = _first(F, a)
-        lead = F.matmul(r, first)
+        lead = _leading(F, r, a)
         self._check(F, F.stop_gradient(lead), a)
         total = None
         if cr is not None:
-            cr = _triu(F, cr)
-            rest = F.subtract(cr, F.matmul(F.matmul(cr, first), _transposed(F, first)))
-            if a.shape[-1] > a.shape[-2]:
+            cr = F.triu(cr)
+            leading = _leading(F, cr, a)
+            if _is_wide(a):
+                rest = F.subtract(cr, _widened(F, leading, a))
                 total = F.matmul(q, rest)
                 cq = plus(F, cq, F.matmul(a, adjoint(F, rest)))
-            cr = F.matmul(F.matmul(cr, first), adjoint(F, lead))
+            cr = F.matmul(leading, adjoint(F, lead))
         inner = None if cq is None else F.matmul(adjoint(F, q), cq)
         turning = plus(F, inner, None if cr is None else F.negative(cr))
         core = plus(F, _turning_adjoint(F, turning), cr)
@@ -61,8 +59,8 @@ class Qr(Rule):
         if cq is not None and a.shape[-2] > a.shape[-1]:
             right = F.add(right, F.subtract(cq, F.matmul(q, inner)))
         # right r1^-H
-        back = adjoint(F, _solve(F, adjoint(F, lead), adjoint(F, right), adjoint=True))
-        return (plus(F, total, F.matmul(back, _transposed(F, first))),)
+        back = adjoint(F, _solve(F, adjoint(F, lead), adjoint(F, right), trans="C"))
+        return (plus(F, total, _widened(F, back, a)),)
 
     def _check(self, F: Namespace, lead: Array, a: Array) -> None:
         """Raise when the first columns depend on each other."""
@@ -75,22 +73,28 @@ class Qr(Rule):
         return spectra.matrix_need(operands, results)
 
 
-def _first(F: Namespace, a: Array) -> Array:
-    """What takes the first columns of a matrix, as many as it has rows: all, of one that is not wide."""
-    m, n = a.shape[-2:]
-    return F.xp.eye(n, min(m, n), dtype=a.dtype)
+def _is_wide(a: Array) -> bool:
+    rows, columns = a.shape[-2:]
+    return bool(columns > rows)
 
 
-def _transposed(F: Namespace, x: Array) -> Array:
-    return F.matrix_transpose(x)
+def _leading(F: Namespace, x: Array, a: Array) -> Array:
+    """The first columns of x, as many as a has rows: all, where a is not wide."""
+    return F.matmul(x, _selection(F, a)) if _is_wide(a) else x
 
 
-def _triu(F: Namespace, x: Array) -> Array:
-    return F.matrix_transpose(F.tril(F.matrix_transpose(x)))
+def _widened(F: Namespace, x: Array, a: Array) -> Array:
+    """The adjoint of `_leading`: zeros for the other columns."""
+    return F.matmul(x, F.matrix_transpose(_selection(F, a))) if _is_wide(a) else x
 
 
-def _solve(F: Namespace, low: Array, b: Array, *, adjoint: bool = False) -> Array:
-    return F.linalg_solve_triangular(low, b, lower=True, trans="C" if adjoint else "N")
+def _selection(F: Namespace, a: Array) -> Array:
+    rows, columns = a.shape[-2:]
+    return F.xp.eye(columns, rows, dtype=a.dtype)
+
+
+def _solve(F: Namespace, low: Array, b: Array, *, trans: str) -> Array:
+    return F.linalg_solve_triangular(low, b, lower=True, trans=trans)
 
 
 def _turning(F: Namespace, x: Array) -> Array:

@@ -11,6 +11,7 @@ matrix comes in: the columns of du solve (s_j² - d d^H) x_j = b_j, likewise dv.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.errors import make_error
 from backhaul_server.engine.memory import Need
 from backhaul_server.engine.ops import spectra
-from backhaul_server.engine.ops.linalg import adjoint
+from backhaul_server.engine.ops.linalg import adjoint, hermitian_part
 from backhaul_server.engine.ops.refusals import LinAlgError, svd
 from backhaul_server.engine.rules import Array, Cotangents, Namespace, Rule, plus, rule
 
@@ -51,10 +52,9 @@ class Svd(Rule):
         xp, (u, s, vh) = F.xp, y
         v, uh = adjoint(F, vh), adjoint(F, u)
         inner = F.matmul(F.matmul(uh, da), v)
-        even, odd = spectra.hermitian_part(F, inner), spectra.skew_part(F, inner)
+        even, odd = hermitian_part(F, inner), spectra.skew_part(F, inner)
         together = spectra.same_block(xp, s)
-        mixing = xp.where(together & ~xp.eye(s.shape[-1], dtype=together.dtype), even, 0)
-        if spectra.size(xp, mixing) > spectra.negligible(xp, even) * spectra.size(xp, inner):
+        if spectra.mixes(xp, together, even, spectra.size(xp, inner)):
             raise spectra.degenerate(
                 self.name, "vectors of equal singular values have no tangent", a
             )
@@ -64,7 +64,7 @@ class Svd(Rule):
         none = xp.zeros(together.shape, dtype=together.dtype)
         even = F.multiply(spectra.inverse(F, spectra.differences(F, s), together), even)
         odd = F.multiply(spectra.inverse(F, _sums(F, s), none), odd)
-        outside = _Outside(F, u, s, vh, a, residual)
+        outside = _outside(F, u, s, vh, a, residual)
         du = plus(
             F,
             F.matmul(u, F.add(even, odd)),
@@ -95,7 +95,7 @@ class Svd(Rule):
         core = None
         if cs is not None:
             kept = F.where(zero, 0.0, cs)  # at 0 a singular value has a kink, as abs has
-            core = F.multiply(spectra.eye(F, F.matmul(uh, u)), spectra.as_row(F, kept))
+            core = F.multiply(xp.eye(s.shape[-1], dtype=u.dtype), spectra.as_row(F, kept))
         if cu is None and cvh is None:
             spectra.check_equal(xp, self.name, values, F.stop_gradient(cs), a)
             return (F.matmul(F.matmul(u, core), vh),)
@@ -105,8 +105,8 @@ class Svd(Rule):
         turn_u = None if left is None else spectra.skew_part(F, left)
         turn_v = None if right is None else spectra.skew_part(F, right)
         turning = plus(F, turn_u, turn_v)
-        self._check(F, values, zero, ct, left, right, turning, a)
         together = spectra.same_block(xp, values)
+        self._check(F, zero, together, ct, (left, right), turning, a)
         nowhere = zero[..., :, None] & zero[..., None, :]
         core = plus(
             F,
@@ -117,7 +117,7 @@ class Svd(Rule):
                 plus(F, turn_u, None if turn_v is None else F.negative(turn_v)),
             ),
         )
-        outside = _Outside(F, u, s, vh, a, residual)
+        outside = _outside(F, u, s, vh, a, residual)
         total = F.matmul(F.matmul(u, core), vh)
         of_u, of_v = outside.left(cu, cv), outside.right(cv, cu)
         return (
@@ -132,19 +132,16 @@ class Svd(Rule):
     def _check(
         self,
         F: Namespace,
-        s: Array,
         zero: Array,
+        together: Array,
         ct: Any,
-        left: Array | None,
-        right: Array | None,
+        inner: Sequence[Array | None],
         turning: Array,
         a: Array,
     ) -> None:
         """Raise when the loss depends on the gauge, or equal or zero values leave its derivative open."""
         xp = F.xp
         cu, cs, cvh = (None if c is None else F.stop_gradient(c) for c in ct)
-        scale = max(spectra.size(xp, F.stop_gradient(x)) for x in (left, right) if x is not None)
-        plain = F.stop_gradient(turning)
         used = spectra.is_used(xp, cu, -2) | spectra.is_used(xp, cvh, -1)
         if xp.any(used & zero):
             raise spectra.degenerate(
@@ -152,23 +149,17 @@ class Svd(Rule):
                 "the loss depends on the vectors of a singular value 0, which may be any",
                 a,
             )
-        if scale == 0:
-            return
-        spectra.check_phases(xp, self.name, plain, scale)
-        pairs = spectra.same_block(xp, s) & ~xp.eye(s.shape[-1], dtype=used.dtype)
-        if spectra.size(xp, xp.where(pairs, plain, 0)) > spectra.negligible(xp, plain) * scale:
-            raise spectra.degenerate(
-                self.name, "the loss depends on the basis of equal singular values' vectors", a
-            )
-        valued = xp.zeros_like(used) if cs is None else (cs != 0) & ~zero
-        either = (used | valued)[..., :, None] & (used | valued)[..., None, :]
-        if xp.any(pairs & either & (valued[..., :, None] | valued[..., None, :])):
-            raise spectra.degenerate(
-                self.name,
-                "the loss depends on equal singular values and on their vectors, which leaves its "
-                "derivative open",
-                a,
-            )
+        spectra.check_basis(
+            xp,
+            self.name,
+            "singular values",
+            together,
+            F.stop_gradient(turning),
+            max(spectra.size(xp, F.stop_gradient(x)) for x in inner if x is not None),
+            used,
+            None if cs is None else (cs != 0) & ~zero,
+            a,
+        )
 
     def _check_cut(self, xp: Any, s: Array, residual: Any, a: Array) -> None:
         """Raise when the first value that was discarded equals the last that was kept."""
@@ -213,52 +204,61 @@ def _sums(F: Namespace, s: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Outside:
-    """The space outside of the vectors that were kept, as derivatives see it."""
+    """The space outside of the vectors that were kept, as derivatives see it.
+
+    Attributes:
+        F: the ops.
+        u: the vectors that were kept, in columns.
+        s: their values.
+        v: the vectors on the right, in columns.
+        discarded: the part of the matrix that was not kept, d; None where all was.
+        factors: its factors.
+    """
 
     F: Namespace
     u: Array
     s: Array
-    vh: Array
-    a: Array
+    v: Array
+    discarded: Array | None
     factors: Any
 
     def left(self, x: Array | None, across: Array | None) -> Array | None:
         """Columns y_j with (s_j² - d d^H) y_j = s_j (x_j outside of u) + d across_j."""
-        if self.u.shape[-2] == self.s.shape[-1]:
-            return None  # u is unitary: nothing is outside
-        F, u = self.F, self.u
-        own = None
-        if x is not None:
-            own = F.subtract(x, F.matmul(u, F.matmul(adjoint(F, u), x)))
-            own = F.multiply(own, spectra.as_row(F, self.s))
-        if across is not None and self.factors is not None:
-            own = plus(F, own, F.matmul(self._discarded(), across))
-        return None if own is None else self._resolved(own, left=True)
+        return self._columns(self.u, self.discarded, x, across, left=True)
 
     def right(self, x: Array | None, across: Array | None) -> Array | None:
         """The same of v, with d^H in place of d."""
-        if self.vh.shape[-1] == self.s.shape[-1]:
-            return None
-        F, vh = self.F, self.vh
+        d = self.discarded
+        turned = None if d is None else adjoint(self.F, d)
+        return self._columns(self.v, turned, x, across, left=False)
+
+    def _columns(
+        self, kept: Array, d: Array | None, x: Array | None, across: Array | None, *, left: bool
+    ) -> Array | None:
+        F = self.F
+        if kept.shape[-2] == kept.shape[-1]:
+            return None  # it is unitary: nothing is outside
         own = None
         if x is not None:
-            own = F.subtract(x, F.matmul(adjoint(F, vh), F.matmul(vh, x)))
+            own = F.subtract(x, F.matmul(kept, F.matmul(adjoint(F, kept), x)))
             own = F.multiply(own, spectra.as_row(F, self.s))
-        if across is not None and self.factors is not None:
-            own = plus(F, own, F.matmul(adjoint(F, self._discarded()), across))
-        return None if own is None else self._resolved(own, left=False)
-
-    def _discarded(self) -> Array:
-        F = self.F
-        kept = F.matmul(F.multiply(self.u, spectra.as_row(F, self.s)), self.vh)
-        return F.subtract(self.a, kept)
+        if across is not None and d is not None:
+            own = plus(F, own, F.matmul(d, across))
+        return None if own is None else self._resolved(own, left=left)
 
     def _resolved(self, b: Array, *, left: bool) -> Array:
         F = self.F
-        if self.factors is None:
+        if self.discarded is None:
             none = _is_zero(F.xp, F.stop_gradient(self.s))
             return F.multiply(b, spectra.as_row(F, spectra.inverse(F, F.square(self.s), none)))
-        return F.svd_resolvent(self._discarded(), self.s, b, factors=self.factors, left=left)
+        return F.svd_resolvent(self.discarded, self.s, b, factors=self.factors, left=left)
+
+
+def _outside(F: Namespace, u: Array, s: Array, vh: Array, a: Array, factors: Any) -> _Outside:
+    discarded = None
+    if factors is not None:
+        discarded = F.subtract(a, F.matmul(F.multiply(u, spectra.as_row(F, s)), vh))
+    return _Outside(F, u, s, adjoint(F, vh), discarded, factors)
 
 
 @rule("svd_resolvent")
@@ -316,7 +316,7 @@ class Svdvals(Rule):
 
     def jvp(self, F: Namespace, y: Array, a: Array, da: Array, residual: Any) -> tuple[Array, Any]:
         u, s, vh = residual
-        even = spectra.hermitian_part(F, _in_basis(F, u, vh, da))
+        even = hermitian_part(F, _in_basis(F, u, vh, da))
         return -spectra.rotation(F.xp, s, -even)[0], residual
 
     def vjp(self, F: Namespace, ct: Array, y: Array, a: Array, residual: Any) -> Any:
@@ -366,20 +366,12 @@ class SvdvalsAdjoint(Rule):
                 )
         ct = xp.where(zero, xp.asarray(0, dtype=ct.dtype), ct)
         inner = _in_basis(F, u, vh, da)
-        even, odd = spectra.hermitian_part(F, inner), spectra.skew_part(F, inner)
-        together = spectra.same_block(xp, s)
+        even, odd = hermitian_part(F, inner), spectra.skew_part(F, inner)
         nowhere = zero[..., :, None] & zero[..., None, :]
-        slopes = F.multiply(
-            spectra.inverse(F, spectra.differences(F, s), together), spectra.differences(F, ct)
-        )
         core = F.add(
-            F.multiply(slopes, even),
+            spectra.along_perturbation(F, s, even, ct, dct, -even),
             F.multiply(F.multiply(spectra.inverse(F, _sums(F, s), nowhere), _sums(F, ct)), odd),
         )
-        if dct is not None:
-            basis = spectra.rotation(xp, s, -even)[1]
-            inside = F.matmul(F.multiply(basis, spectra.as_row(F, dct)), adjoint(F, basis))
-            core = F.add(core, inside)
         ratio = spectra.as_row(F, F.multiply(spectra.inverse(F, s, zero), ct))
         outside_u = F.subtract(F.matmul(da, adjoint(F, vh)), F.matmul(u, inner))
         outside_v = F.subtract(

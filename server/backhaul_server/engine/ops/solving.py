@@ -195,4 +195,4 @@ def _transposed(F: Namespace, x: Array, trans: str) -> Array:
 def triangle(F: Namespace, x: Array, lower: bool, unit_diagonal: bool) -> Array:
     """The triangle that is read, zeros elsewhere."""
     k = -1 if unit_diagonal else 0
-    return F.tril(x, k=k) if lower else F.matrix_transpose(F.tril(F.matrix_transpose(x), k=k))
+    return F.tril(x, k=k) if lower else F.triu(x, k=-k)

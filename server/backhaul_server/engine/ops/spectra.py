@@ -61,11 +61,6 @@ def real_diagonal(F: Namespace, x: Array) -> Array:
     return F.sum(F.real(F.multiply(x, eye(F, x))), axis=-1)
 
 
-def hermitian_part(F: Namespace, x: Array) -> Array:
-    """(x + x^H) / 2."""
-    return F.multiply(F.add(x, adjoint(F, x)), 0.5)
-
-
 def skew_part(F: Namespace, x: Array) -> Array:
     """(x - x^H) / 2."""
     return F.multiply(F.subtract(x, adjoint(F, x)), 0.5)
@@ -93,8 +88,24 @@ def blocks(xp: Any, w: Array) -> Array:
 
 def same_block(xp: Any, w: Array) -> Array:
     """For each pair of sorted values, whether they are (nearly) equal; each is so with itself."""
-    number = blocks(xp, w)
+    return _equal_pairs(blocks(xp, w))
+
+
+def _equal_pairs(number: Array) -> Array:
     return number[..., :, None] == number[..., None, :]
+
+
+def mixes(xp: Any, together: Array, turning: Array, scale: float) -> bool:
+    """Whether a matrix turns vectors of different but equal values into each other, rounding apart.
+
+    Args:
+        xp: the namespace.
+        together: which pairs of values are equal (`same_block`).
+        turning: what each pair is turned by.
+        scale: what that is to be compared with.
+    """
+    others = together & ~xp.eye(together.shape[-1], dtype=together.dtype)
+    return size(xp, xp.where(others, xp.abs(turning), 0)) > negligible(xp, turning) * scale
 
 
 def rotation(xp: Any, w: Array, moved: Array) -> tuple[Array, Array]:
@@ -109,20 +120,40 @@ def rotation(xp: Any, w: Array, moved: Array) -> tuple[Array, Array]:
         The tangents of w, and unitary matrices that mix equal values only.
         Kato (1995), Perturbation Theory for Linear Operators, II.2.
     """
-    together = same_block(xp, w)
+    number = blocks(xp, w)
+    together = _equal_pairs(number)
+    one = xp.eye(w.shape[-1], dtype=w.dtype)
     if not xp.any(together & ~xp.eye(w.shape[-1], dtype=together.dtype)):
-        diagonal = xp.sum(xp.real(moved) * xp.eye(w.shape[-1], dtype=w.dtype), axis=-1)
-        return diagonal, xp.astype(
-            xp.broadcast_to(xp.eye(w.shape[-1], dtype=w.dtype), moved.shape), moved.dtype
-        )
+        diagonal = xp.sum(xp.real(moved) * one, axis=-1)
+        return diagonal, xp.astype(xp.broadcast_to(one, moved.shape), moved.dtype)
     inside = xp.where(together, moved, xp.zeros((), dtype=moved.dtype))
     apart = 3 * w.shape[-1] * max(size(xp, inside), 1e-30)  # so that blocks stay in their order
-    shift = blocks(xp, w) * apart
-    shifted = inside + xp.astype(
-        shift[..., None, :] * xp.eye(w.shape[-1], dtype=w.dtype), moved.dtype
-    )
+    shift = number * apart
+    shifted = inside + xp.astype(shift[..., None, :] * one, moved.dtype)
     found, basis = xp.linalg.eigh(shifted)
     return found - shift, xp.where(together, basis, xp.zeros((), dtype=moved.dtype))
+
+
+def along_perturbation(
+    F: Namespace, w: Array, moved: Array, ct: Array, dct: Array | None, splitting: Array
+) -> Array:
+    """How v diag(ct) v^H moves with a perturbation, in the basis of the vectors v.
+
+    Args:
+        F: the ops, on plain arrays.
+        w: sorted values.
+        moved: the perturbation, Hermitian, in that basis.
+        ct: a number for each value, equal ones for equal values.
+        dct: their tangents; None is zero.
+        splitting: what splits equal values in the order of w: the perturbation, or its negative where w
+            descends.
+    """
+    slopes = F.multiply(inverse(F, differences(F, w), same_block(F.xp, w)), differences(F, ct))
+    core = F.multiply(slopes, moved)
+    if dct is None:
+        return core
+    basis = rotation(F.xp, w, splitting)[1]
+    return F.add(core, F.matmul(F.multiply(basis, as_row(F, dct)), adjoint(F, basis)))
 
 
 def degenerate(op: str, what: str, x: Array) -> BackhaulError:
@@ -155,6 +186,48 @@ def check_phases(xp: Any, op: str, turning: Array, scale: float) -> None:
             "vectors so that phases cancel: v w v^H, |v|², u s vh.",
             op=op,
             actual=f"{amount / scale:.3g}",
+        )
+
+
+def check_basis(
+    xp: Any,
+    op: str,
+    values: str,
+    together: Array,
+    turning: Array,
+    scale: float,
+    used: Array,
+    valued: Array | None,
+    x: Array,
+) -> None:
+    """Raise when the loss depends on the gauge, or equal values leave its derivative open.
+
+    Args:
+        xp: the namespace.
+        op: the op's name.
+        values: what its values are called.
+        together: which pairs of them are equal (`same_block`).
+        turning: how much the loss changes as vectors are turned into each other, skew-Hermitian.
+        scale: what that is to be compared with.
+        used: for each value, whether its vectors have a cotangent.
+        valued: whether it has one itself; None: none has.
+        x: the matrix.
+    """
+    if scale == 0:
+        return
+    check_phases(xp, op, turning, scale)
+    if mixes(xp, together, turning, scale):
+        raise degenerate(op, f"the loss depends on the basis of equal {values}' vectors", x)
+    if valued is None:
+        return
+    either = used | valued
+    others = together & ~xp.eye(together.shape[-1], dtype=together.dtype)
+    both = others & either[..., :, None] & either[..., None, :]
+    if xp.any(both & (valued[..., :, None] | valued[..., None, :])):
+        raise degenerate(
+            op,
+            f"the loss depends on equal {values} and on their vectors, which leaves its derivative open",
+            x,
         )
 
 
