@@ -125,10 +125,11 @@ def _jax(f: Callable[..., Any], arrays: Sequence[Array]) -> dict[str, Job]:
         "gradient": (jax.jit(gradient), leaves),
         "hvp": (jax.jit(hvp), [tuple(leaves), tuple(ones)]),
     }
-    return {
-        question: lambda g=g, xs=xs: jax.block_until_ready(g(*xs))  # type: ignore[misc]
-        for question, (g, xs) in compiled.items()
-    }
+    return {question: partial(_awaited, jax, g, xs) for question, (g, xs) in compiled.items()}
+
+
+def _awaited(jax: Any, function: Callable[..., Any], arrays: Sequence[Any]) -> object:
+    return jax.block_until_ready(function(*arrays))
 
 
 def _torch(f: Callable[..., Any], arrays: Sequence[Array]) -> dict[str, Job]:

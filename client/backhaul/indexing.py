@@ -85,7 +85,7 @@ def take(
         array([3., 0.])
     """
     if axis is None:
-        x, axis = _ops.ravel(x) if isinstance(x, Handle) else np.ravel(x), 0
+        x, axis = _flat(x), 0
     shape = shape_of(x)
     at = canonical_axis(axis, len(shape))
     positions = _positions(indices)
@@ -117,7 +117,7 @@ def take_along_axis(x: Operand, /, indices: Any, axis: int | None = -1) -> Track
                [3.]])
     """
     if axis is None:
-        x, axis = _ops.ravel(x) if isinstance(x, Handle) else np.ravel(x), 0
+        x, axis = _flat(x), 0
     shape = shape_of(x)
     at = canonical_axis(axis, len(shape))
     positions = _positions(indices)
@@ -275,6 +275,10 @@ def _check_range(array: np.ndarray[Any, Any], axis: int, shape: Shape) -> None:
                 expected=f"{-n}..{n - 1}" if n else "none",
                 actual=high if high >= n else low,
             )
+
+
+def _flat(x: Any) -> Operand:
+    return _ops.ravel(x) if isinstance(x, Handle) else np.ravel(x)
 
 
 def _positions(indices: Any) -> Any:

@@ -182,14 +182,6 @@ def _read_item(message: graph_pb2.IndexItem) -> Item:
     raise make_error("INVALID_ATTRIBUTE", "An entry of an index is none that this version knows.")
 
 
-def unique_attributes(pairs: Attributes, op: str) -> Mapping[str, AttributeValue]:
-    """The pairs as a mapping; a name given twice is INVALID_ATTRIBUTE."""
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        raise make_error("INVALID_ATTRIBUTE", f"{op}: an attribute is given twice.", op=op)
-    return mapping
-
-
 # Requests
 
 

@@ -26,6 +26,11 @@ MAX_RANK: Final = 64
 MAX_BYTES: Final = 2**63 - 1
 
 
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of the real and imaginary parts; a real one is its own."""
+    return dtype if dtype.kind != "c" else dtype.type(0).real.dtype
+
+
 def is_array_shape(shape: Shape, itemsize: int) -> bool:
     """Whether an array of this shape can exist at all: NumPy's limits on axes and bytes."""
     nbytes = itemsize

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.avals import Aval, aval, real_dtype
 from backhaul_proto.catalog.linalg import square
 from backhaul_proto.catalog.ops import Op, Sample, register
 
@@ -17,7 +15,7 @@ def _det(avals: tuple[Aval, ...]) -> Aval:
 def _slogdet(avals: tuple[Aval, ...]) -> tuple[Aval, ...]:
     each = square(avals[0], "x")
     shape = each.shape[:-2]
-    return aval(shape, each.dtype), aval(shape, np.zeros((), each.dtype).real.dtype)
+    return aval(shape, each.dtype), aval(shape, real_dtype(each.dtype))
 
 
 def _cofactors(avals: tuple[Aval, ...]) -> Aval:

@@ -167,6 +167,14 @@ def get(name: str) -> Op:
     return entry
 
 
+def by_name(pairs: Attributes, op: str) -> Mapping[str, AttributeValue]:
+    """Attributes as they came, not yet bound, by name; one given twice is INVALID_ATTRIBUTE."""
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise make_error("INVALID_ATTRIBUTE", f"{op}: an attribute is given twice.", op=op)
+    return mapping
+
+
 def bind(entry: Op, given: Mapping[str, Any]) -> Attributes:
     """Check attributes against the entry, fill in defaults, and bring them to their hashable form."""
     values = dict(given)

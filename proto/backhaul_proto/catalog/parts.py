@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backhaul_proto.catalog.avals import Aval, aval
-from backhaul_proto.catalog.pointwise import as_is, floats, real, real_dtype, unary
+from backhaul_proto.catalog.avals import Aval, aval, real_dtype
+from backhaul_proto.catalog.pointwise import as_is, floats, real, unary
 
 
 def _angle(avals: tuple[Aval, ...]) -> Aval:

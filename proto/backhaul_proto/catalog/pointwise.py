@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
-from backhaul_proto.catalog.avals import BOOL, Aval, aval
+from backhaul_proto.catalog.avals import BOOL, Aval, aval, real_dtype
 from backhaul_proto.catalog.ops import Domain, Infer, Op, Sample, register
 from backhaul_proto.catalog.shapes import (
     broadcast_shapes,
@@ -42,11 +40,6 @@ def drawn_from(
 def as_is(avals: tuple[Aval, ...]) -> Aval:
     """The shape and dtype of the only operand."""
     return avals[0]
-
-
-def real_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of the real and imaginary parts; a real one is its own."""
-    return dtype if dtype.kind != "c" else dtype.type(0).real.dtype
 
 
 def real(avals: tuple[Aval, ...]) -> Aval:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from backhaul_proto.catalog.avals import FLOAT64, Aval, aval
+from backhaul_proto.catalog.avals import FLOAT64, Aval, aval, real_dtype
 from backhaul_proto.catalog.linalg import square
 from backhaul_proto.catalog.manipulation import matrix_shape
 from backhaul_proto.catalog.ops import Attribute, Op, Sample, register
@@ -26,20 +26,16 @@ def _matrix(avals: tuple[Aval, ...]) -> tuple[tuple[int, ...], np.dtype]:
     return matrix_shape(x, "x"), x.dtype if x.inexact else FLOAT64
 
 
-def _real(dtype: np.dtype) -> np.dtype:
-    return np.zeros((), dtype).real.dtype
-
-
 def _eigh(avals: tuple[Aval, ...]) -> tuple[Aval, ...]:
     x = square(avals[0], "x")
-    return aval(x.shape[:-1], _real(x.dtype)), x
+    return aval(x.shape[:-1], real_dtype(x.dtype)), x
 
 
 def _eigvalsh(avals: tuple[Aval, ...]) -> Aval:
     return _eigh(avals)[0]
 
 
-def _hermitian_adjoint(avals: tuple[Aval, ...], **_: object) -> Aval:
+def _as_first(avals: tuple[Aval, ...], **_: object) -> Aval:
     return avals[0]
 
 
@@ -52,7 +48,7 @@ def _factors(shape: tuple[int, ...], dtype: np.dtype, rank: int) -> tuple[Aval, 
     *batch, m, n = shape
     return (
         aval((*batch, m, rank), dtype),
-        aval((*batch, rank), _real(dtype)),
+        aval((*batch, rank), real_dtype(dtype)),
         aval((*batch, rank, n), dtype),
     )
 
@@ -189,7 +185,7 @@ register(
     Op(
         "eigvalsh_adjoint",
         ("x", "ct"),
-        _hermitian_adjoint,
+        _as_first,
         "v diag(ct) v^H with the eigenvectors of x.",
         private=True,
     )
@@ -198,7 +194,7 @@ register(
     Op(
         "svdvals_adjoint",
         ("x", "ct"),
-        _hermitian_adjoint,
+        _as_first,
         "u diag(ct) vh with the singular vectors of x.",
         private=True,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.avals import Aval, aval, real_dtype
 from backhaul_proto.catalog.ops import Attribute, Op, Sample, register
-from backhaul_proto.catalog.pointwise import REAL, drawn_from, real_dtype
+from backhaul_proto.catalog.pointwise import REAL, drawn_from
 from backhaul_proto.catalog.reducing import (
     AXES,
     KEEPDIMS,

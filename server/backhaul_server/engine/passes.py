@@ -73,7 +73,7 @@ def pushforward(
     for direction in directions or (_own_tangents(order),):
         tangent = push(engine.plain, order, direction)[0].get(output)
         if tangent is None:
-            tangent = engine.xp.zeros(output.aval.shape, dtype=output.aval.dtype)
+            tangent = _zeros(engine, output)
         found.append(tangent)
     return found
 
@@ -111,11 +111,7 @@ def _along(
     found = _reversed(engine, engine.duals, loss, seed, order, wanted, needed, view)
     gradients = {node: value_of(ct) for node, ct in found.items()}
     products = {node: tangent_of(ct) for node, ct in found.items()}
-    zeros = engine.xp.zeros
-    hv = {
-        node: zeros(node.aval.shape, dtype=node.aval.dtype) if t is None else t
-        for node, t in products.items()
-    }
+    hv = {node: _zeros(engine, node) if t is None else t for node, t in products.items()}
     return _with_zeros(engine, gradients, wrt), _with_zeros(engine, hv, wrt)
 
 
@@ -299,11 +295,11 @@ def route(
 def _with_zeros(engine: Engine, found: Gradients, wrt: Sequence[Node] | None) -> Gradients:
     if wrt is None:
         return found
-    zeros = engine.xp.zeros
-    return {
-        node: found[node] if node in found else zeros(node.aval.shape, dtype=node.aval.dtype)
-        for node in wrt
-    }
+    return {node: found[node] if node in found else _zeros(engine, node) for node in wrt}
+
+
+def _zeros(engine: Engine, node: Node) -> Array:
+    return engine.xp.zeros(node.aval.shape, dtype=node.aval.dtype)
 
 
 def _one(engine: Engine, loss: Node) -> Array:

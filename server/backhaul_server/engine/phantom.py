@@ -15,6 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from backhaul_proto.catalog.avals import real_dtype
+
 Ints = tuple[int, ...]
 
 
@@ -136,8 +138,7 @@ class PhantomNamespace:
     def real(self, x: Phantom) -> Phantom:
         if x.dtype.kind != "c":
             return x
-        dtype = np.zeros((), x.dtype).real.dtype
-        return Phantom(self, x.buffer, x.shape, x.strides, dtype)
+        return Phantom(self, x.buffer, x.shape, x.strides, real_dtype(x.dtype))
 
     def multiply(self, a: Phantom, b: Phantom) -> Phantom:
         return self._elementwise([a, b], _promoted(a, b))

@@ -46,9 +46,6 @@ class Rule:
     """Of a rule that keeps: whether forward has a keyword ``needs`` (for each operand whether it requires
     a gradient), so that nothing is kept in vain."""
 
-    twice: bool = True
-    """Whether the vjp can itself be differentiated, as H·v asks. A rule without a jvp has no H·v anyhow."""
-
     function: str = ""
     """Name of the namespace's function that the forward is, for a rule that has no forward of its own."""
 
@@ -227,7 +224,7 @@ def derivatives(entry: Op) -> Derivatives:
     if not entry.differentiable:
         return Derivatives()
     jvp = found.jvp is not None
-    return Derivatives(True, jvp, jvp and found.twice)
+    return Derivatives(vjp=True, jvp=jvp, hvp=jvp)  # H·v runs the vjp on duals, which the jvp lifts
 
 
 def plus(F: Namespace, *terms: Array | None) -> Array | None:

@@ -141,7 +141,7 @@ class Dispatcher:
         return _header(_ops_message())
 
     def _infer(self, request: service_pb2.InferRequest, *_: Any) -> Parts:
-        given = plain.op_attributes(codec.read_attributes(request.attributes), request.op)
+        given = catalog.by_name(codec.read_attributes(request.attributes), request.op)
         avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
         prepared = self.engine.prepare(request.op, given, tuple(avals))
         return _header(
@@ -154,7 +154,7 @@ class Dispatcher:
 
     def _contract_path(self, request: service_pb2.ContractPathRequest, *_: Any) -> Parts:
         entry = catalog.get("einsum")
-        given = plain.op_attributes(codec.read_attributes(request.attributes), entry.name)
+        given = catalog.by_name(codec.read_attributes(request.attributes), entry.name)
         avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
         attributes = catalog.bind(entry, given)
         (result,) = catalog.infer(entry, attributes, tuple(avals))
@@ -299,7 +299,7 @@ class Dispatcher:
         return self._worker.run(call, infos)
 
     def _result_count(self, request: service_pb2.ApplyRequest, principal: str, call: Call) -> int:
-        given = plain.op_attributes(codec.read_attributes(request.attributes), request.op)
+        given = catalog.by_name(codec.read_attributes(request.attributes), request.op)
 
         def avals() -> tuple[Aval, ...]:
             session = self._sessions.find(principal, request.session.id, request.session.epoch)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from backhaul_proto import codec, tensors
-from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import (
     CONSTANT,
@@ -100,11 +98,6 @@ def hvp_response(answer: Answer) -> service_pb2.HvpResponse:
     response = service_pb2.HvpResponse()
     _fill_gradients(response, answer)
     return response
-
-
-def op_attributes(attributes: Attributes, op: str) -> Mapping[str, Any]:
-    """Attributes of an Infer or Apply by name."""
-    return codec.unique_attributes(attributes, op)
 
 
 def _fill_gradients(response: Any, answer: Answer) -> None:

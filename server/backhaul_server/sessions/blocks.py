@@ -163,12 +163,7 @@ def _bind(call: Call) -> tuple[Op, Attributes] | str:
             )
         return call.op
     entry = catalog.get(call.op)
-    given = dict(call.attributes)
-    if len(given) != len(call.attributes):
-        raise make_error(
-            "INVALID_ATTRIBUTE", f"{call.op}: an attribute is given twice.", op=call.op
-        )
-    return entry, catalog.bind(entry, given)
+    return entry, catalog.bind(entry, catalog.by_name(call.attributes, call.op))
 
 
 def _plan(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from backhaul_proto.catalog.avals import real_dtype
 from backhaul_proto.catalog.einsum import MAX_RANK, Einsum
 from backhaul_proto.errors import make_error
 from backhaul_server.engine.einsum.contraction import Kinds, Wish, choose_order, lower, wish
@@ -184,7 +185,7 @@ def arriving(dtypes: Sequence[np.dtype], result: np.dtype) -> tuple[np.dtype, ..
 
 def _casts(dtypes: Sequence[np.dtype], result: np.dtype) -> dict[int, np.dtype]:
     """What to cast to what: operands of less precision than the result's. Real ones stay real."""
-    real = np.zeros((), result).real.dtype
+    real = real_dtype(result)
     wanted = [result if dtype.kind == "c" else real for dtype in dtypes]
     return {
         operand: want

@@ -224,8 +224,9 @@ class Slogdet(Rule):
 class Inverse(Inv):
     """The inverse for a rule, whose op is named where there is none."""
 
-    def forward(self, xp: Any, a: Array, op: str) -> Array:  # type: ignore[override]  # its own keyword
+    # `op` is a keyword of its own, which the base has not.
+    def forward(self, xp: Any, a: Array, op: str) -> Array:  # type: ignore[override]  # see above
         return inverse(xp, op, a)
 
-    def jvp(self, F: Namespace, y: Array, a: Array, da: Array, op: str) -> Array:  # type: ignore[override]
+    def jvp(self, F: Namespace, y: Array, a: Array, da: Array, op: str) -> Array:  # type: ignore[override]  # see above
         return super().jvp(F, y, a, da)
