@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
+from backhaul_proto.errors import InvalidArgument
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.tape import Tape
 
@@ -17,6 +19,15 @@ def run(op: str, *operands: Any, **attributes: Any) -> Any:
     """The node of an op on constants, or a tuple of them; it may have failed."""
     tape = Tape(ENGINE)
     return tape.apply(op, [tape.constant(np.asarray(x)) for x in operands], **attributes)
+
+
+def assert_refused(op: str, shapes: Any, attributes: Any, reason: str, words: str) -> None:
+    """An op on operands of these shapes is refused at the call, with this reason and words."""
+    tape = Tape(ENGINE)
+    operands = [tape.leaf(np.ones(shape)) for shape in shapes]
+    with pytest.raises(InvalidArgument, match=words) as caught:
+        tape.apply(op, operands, **attributes)
+    assert caught.value.reason == reason
 
 
 def value(op: str, *operands: Any, **attributes: Any) -> Array:

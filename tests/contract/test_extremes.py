@@ -9,8 +9,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
+from tests.contract.refusals import refusal
 
 import backhaul as bh
 from backhaul_proto.v1 import service_pb2, service_pb2_grpc, tensor_pb2
@@ -103,13 +102,7 @@ def session(stub: Any) -> Any:
 
 
 def reason(call: Callable[[], object]) -> str:
-    with pytest.raises(grpc.RpcError) as caught:
-        call()
-    error: Any = caught.value
-    status = Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
-    info = ErrorInfo()
-    assert status.details[0].Unpack(info)
-    return info.reason
+    return refusal(call)[1]
 
 
 @pytest.mark.parametrize("shape", [(2**62, 4, 0), (0, 2**61), (2**62, 2**62, 0), (1,) * 65])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
+from tests.contract.refusals import refusal
 
 from backhaul_proto import codec, tensors
 from backhaul_proto.messages import Block, BlockCall, Call, Execute, PullbackQuestion
@@ -41,20 +40,6 @@ def tensor(value: Any, dtype: str = "float64") -> tensor_pb2.Tensor:
     message = tensor_pb2.Tensor()
     tensors.fill(message, np.asarray(value, dtype))
     return message
-
-
-def refusal(call: Callable[[], Any]) -> tuple[grpc.StatusCode, str, dict[str, str]]:
-    """Status, reason and facts of the error that a call ends with."""
-    with pytest.raises(grpc.RpcError) as caught:
-        call()
-    error: Any = caught.value
-    metadata = dict(error.trailing_metadata())
-    status = Status.FromString(metadata["grpc-status-details-bin"])
-    info = ErrorInfo()
-    assert status.details[0].Unpack(info)
-    assert info.domain == "backhaul"
-    assert status.code == error.code().value[0]
-    return error.code(), info.reason, dict(info.metadata)
 
 
 def leaf(stub: Any, session: Any, value: Any, **more: Any) -> int:

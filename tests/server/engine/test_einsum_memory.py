@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.traced import traced
 
 from backhaul_proto.catalog.avals import aval
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
@@ -140,19 +140,6 @@ def same_bits(found: Sequence[Array | None], expected: Sequence[Array | None]) -
     ]
 
 
-def measured(job: Callable[[], Any]) -> tuple[int, int]:
-    """Bytes at the peak, and bytes that stay while the answer is held."""
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        answer = job()
-        after, peak = tracemalloc.get_traced_memory()
-        del answer
-        return peak - before, after - before
-    finally:
-        tracemalloc.stop()
-
-
 def near(found: int, predicted: int) -> bool:
     return abs(found - predicted) <= 0.05 * predicted + BUFFERS
 
@@ -244,7 +231,7 @@ def test_a_value_without_gradients_holds_no_more_than_a_step_needs() -> None:
         return tape.apply("einsum", nodes, subscripts=network.subscripts, path=network.path)
 
     job()
-    peak, stays = measured(job)
+    peak, stays = traced(job)
     assert peak < 3 * nbytes
     assert stays < 2 * nbytes
 
@@ -253,9 +240,9 @@ def test_only_what_the_gradients_asked_for_need_is_kept() -> None:
     network = chain(20, 128)
     nbytes = 128 * 128 * 8
     last_alone = Asked(network, Engine(), [False] * 19 + [True])
-    assert near(measured(last_alone.value)[1], 2 * nbytes)  # the result, the product before it
+    assert near(traced(last_alone.value)[1], 2 * nbytes)  # the result, the product before it
     first_alone = Asked(network, Engine(), [True] + [False] * 19)
-    assert near(measured(first_alone.value)[1], nbytes)  # other factors are operands
+    assert near(traced(first_alone.value)[1], nbytes)  # other factors are operands
 
 
 def test_the_reverse_of_a_chain_holds_one_cotangent_at_a_time() -> None:
@@ -264,7 +251,7 @@ def test_the_reverse_of_a_chain_holds_one_cotangent_at_a_time() -> None:
     asked = Asked(network, Engine())
     asked.value()
     ct = np.ones((128, 128))
-    peak, stays = measured(lambda: asked.gradient(ct))
+    peak, stays = traced(lambda: asked.gradient(ct))
     assert near(stays, 20 * nbytes)
     assert near(peak, 21 * nbytes)
 
@@ -276,7 +263,7 @@ def test_tangents_are_held_of_what_is_kept_alone(keep_bytes: int | None, tangent
     asked = Asked(network, Engine(keep_bytes=keep_bytes))
     asked.value()
     ct = np.ones((128, 128))
-    peak, _ = measured(lambda: asked.hvp(ct, ct.copy(), network.operands))
+    peak, _ = traced(lambda: asked.hvp(ct, ct.copy(), network.operands))
     # Also the result's tangent, gradients and H·v, and three of the products being computed.
     assert near(peak, (tangents + 1 + 40 + 3) * nbytes)
 
@@ -295,14 +282,14 @@ def test_the_prediction_is_what_numpy_takes(seed: int) -> None:
         if 2e6 < need.value < 3e7 and need.hvp < 1e8:
             break
     asked = Asked(network, engine)
-    peak, stays = measured(asked.value)
+    peak, stays = traced(asked.value)
     y = np.asarray(asked.y)
     ct, dct = (normal(rng, y.shape, y.dtype) for _ in range(2))
     tangents = [normal(rng, x.shape, x.dtype) for x in network.operands]
     assert near(peak, need.value)
     assert near(stays - y.nbytes, need.kept)
-    assert near(measured(lambda: asked.gradient(ct))[0], need.gradient)
-    assert near(measured(lambda: asked.hvp(ct, dct, tangents))[0], need.hvp)
+    assert near(traced(lambda: asked.gradient(ct))[0], need.gradient)
+    assert near(traced(lambda: asked.hvp(ct, dct, tangents))[0], need.hvp)
 
 
 @pytest.mark.parametrize(
@@ -324,11 +311,11 @@ def test_the_prediction_is_what_numpy_takes_for_few_operands(
     rng = np.random.default_rng(3)
     asked = Asked(Network(subscripts, tuple(rng.standard_normal(s) for s in shapes)), Engine())
     need = asked.call.need
-    assert near(measured(asked.value)[0], need.value)
+    assert near(traced(asked.value)[0], need.value)
     ct, dct = np.ones(asked.y.shape), np.ones(asked.y.shape)
     tangents = [rng.standard_normal(s) for s in shapes]
-    assert near(measured(lambda: asked.gradient(ct))[0], need.gradient)
-    assert near(measured(lambda: asked.hvp(ct, dct, tangents))[0], need.hvp)
+    assert near(traced(lambda: asked.gradient(ct))[0], need.gradient)
+    assert near(traced(lambda: asked.hvp(ct, dct, tangents))[0], need.hvp)
 
 
 def test_integers_that_are_cast_first_are_part_of_the_need() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from tests.evaluation import ENGINE, gradient_and_hv, run, value
+from tests.evaluation import ENGINE, assert_refused, gradient_and_hv, run, value
 from tests.samples import normal
 
 from backhaul_proto.catalog.avals import INEXACT
@@ -360,8 +360,4 @@ REFUSED = [
 def test_operands_that_do_not_fit_are_refused(
     op: str, shapes: Any, attributes: Any, reason: str, words: str
 ) -> None:
-    tape = Tape(ENGINE)
-    operands = [tape.leaf(np.ones(shape)) for shape in shapes]
-    with pytest.raises(InvalidArgument, match=words) as caught:
-        tape.apply(op, operands, **attributes)
-    assert caught.value.reason == reason
+    assert_refused(op, shapes, attributes, reason, words)

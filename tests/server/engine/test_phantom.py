@@ -31,6 +31,12 @@ class Pair:
         self.array = function(XP, self.array)
         self.phantom = function(self.phantoms, self.phantom)
 
+    def lie_in(self, order: tuple[int, ...]) -> None:
+        """The same axes, in memory in this order."""
+        back = tuple(np.argsort(order).tolist())
+        self.become(lambda xp, x: xp.copy(xp.permute_dims(x, order)))
+        self.become(lambda xp, x: xp.permute_dims(x, back))
+
     def disturb(self, rng: np.random.Generator) -> None:
         """Its axes moved, perhaps some repeated."""
         order = tuple(rng.permutation(self.array.ndim).tolist())
@@ -81,9 +87,7 @@ def test_results_of_two_arrays(seed: int) -> None:
         a, b = Pair(rng, shape), Pair(rng, shape[rng.integers(0, len(shape)) :])
         orders = [tuple(rng.permutation(n).tolist()) for n in (len(shape), b.array.ndim)]
         for pair, order in zip((a, b), orders, strict=True):  # C order of another order of axes
-            back = tuple(np.argsort(order).tolist())
-            pair.become(lambda xp, x, order=order: xp.copy(xp.permute_dims(x, order)))  # type: ignore[misc]
-            pair.become(lambda xp, x, back=back: xp.permute_dims(x, back))  # type: ignore[misc]
+            pair.lie_in(order)
         y = getattr(XP, name)(a.array, b.array)
         assert lie_alike(y, getattr(a.phantoms, name)(a.phantom, b.phantom))
 

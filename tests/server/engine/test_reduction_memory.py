@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.traced import traced
 
 from backhaul_proto.catalog.avals import aval
 from backhaul_server.engine.dual import Dual, dual
@@ -82,12 +82,4 @@ def test_no_more_is_taken_than_predicted(name: str, attributes: dict[str, Any]) 
 def _peak(job: Callable[[], Any]) -> int:
     """Bytes at the peak of the job, its result included; what it makes the first time is made before."""
     job()
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        result = job()
-        _, peak = tracemalloc.get_traced_memory()
-        del result
-        return peak - before
-    finally:
-        tracemalloc.stop()
+    return traced(job).peak

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.traced import traced
 
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
@@ -78,16 +78,8 @@ TAPES: dict[str, Build] = {
 
 
 def _measured(ask: Callable[[], Any]) -> int:
-    ask()  # what is made once is made
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        answers = ask()
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert answers
-    return peak - before
+    assert ask()  # what is made once is made
+    return traced(ask).peak
 
 
 @pytest.fixture(params=TAPES)
