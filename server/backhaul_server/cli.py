@@ -11,12 +11,16 @@ import time
 from types import FrameType
 from typing import Final
 
+from threadpoolctl import ThreadpoolController
+
 from backhaul_server.allocator import Trimmer, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
+from backhaul_server.limits import usable_cores
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.server import Server
+from backhaul_server.workers.turns import TurnsWorker
 
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds between thread switches: at Python's default, small calls wait tens of ms behind busy ones."""
@@ -45,8 +49,12 @@ def serve(settings: ServerSettings) -> int:
         signal.signal(number, on_signal)
     if settings.plugins:
         load_plugins()
+    cores = usable_cores()
+    lanes = settings.lanes or max(1, cores // 4)
+    bound_blas(max(1, cores // lanes))
     dispatcher = Dispatcher(
         Engine(),
+        TurnsWorker(lanes),
         max_message_bytes=settings.max_message_bytes,
         session_memory=settings.session_memory,
         memory=settings.memory,
@@ -60,6 +68,13 @@ def serve(settings: ServerSettings) -> int:
         trimmer.look(IDLE_LOOK)
     server.stop(settings.grace)
     return 0
+
+
+def bound_blas(threads: int) -> None:
+    """Let BLAS use at most so many threads for a product; fewer where the environment says so."""
+    for library in ThreadpoolController().lib_controllers:
+        if library.num_threads > threads:
+            library.set_num_threads(threads)
 
 
 def configure_logging(settings: ServerSettings) -> None:

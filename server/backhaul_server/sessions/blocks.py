@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import Aval
@@ -93,12 +94,16 @@ class KnownBlock:
 
 
 class BlockCache:
-    """Decoded blocks by principal and hash, the latest of them up to a number of bytes."""
+    """Decoded blocks by principal and hash, the latest of them up to a number of bytes.
+
+    Sessions may use it from different threads.
+    """
 
     def __init__(self, decode: Decode, max_bytes: int = 64 << 20) -> None:
         self._decode = decode
         self._max_bytes = max_bytes
         self._bytes = 0
+        self._lock = Lock()
         self._blocks: OrderedDict[tuple[str, bytes], KnownBlock] = OrderedDict()
 
     def find(self, principal: str, sent: BlockCall) -> KnownBlock:
@@ -109,10 +114,11 @@ class BlockCache:
                 MALFORMED_REQUEST when it cannot be one, or is not what its hash says.
         """
         key = (principal, sent.hash)
-        known = self._blocks.get(key)
-        if known is not None:
-            self._blocks.move_to_end(key)
-            return known
+        with self._lock:
+            known = self._blocks.get(key)
+            if known is not None:
+                self._blocks.move_to_end(key)
+                return known
         if sent.block is None:
             raise make_error(
                 "BLOCK_UNKNOWN",
@@ -127,11 +133,14 @@ class BlockCache:
         return known
 
     def _keep(self, key: tuple[str, bytes], known: KnownBlock) -> None:
-        self._blocks[key] = known
-        self._bytes += known.nbytes
-        while self._bytes > self._max_bytes and len(self._blocks) > 1:
-            _, dropped = self._blocks.popitem(last=False)
-            self._bytes -= dropped.nbytes
+        with self._lock:
+            if key in self._blocks:  # another thread was faster
+                return
+            self._blocks[key] = known
+            self._bytes += known.nbytes
+            while self._bytes > self._max_bytes and len(self._blocks) > 1:
+                _, dropped = self._blocks.popitem(last=False)
+                self._bytes -= dropped.nbytes
 
 
 def _check(block: Block, nbytes: int) -> KnownBlock:
