@@ -13,11 +13,12 @@ from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
-from backhaul_server.allocator import Trimmer, keep_memory
+from backhaul_server.allocator import give_back, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
 from backhaul_server.limits import usable_cores
 from backhaul_server.plugins import load_plugins
+from backhaul_server.rest import Rest, collect, put_off_full_collections
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.server import Server
 from backhaul_server.workers.turns import TurnsWorker
@@ -38,6 +39,7 @@ def serve(settings: ServerSettings) -> int:
     """
     configure_logging(settings)
     sys.setswitchinterval(SWITCH_INTERVAL)
+    put_off_full_collections()
     keeps = settings.keep_memory and keep_memory()
     stop = threading.Event()
 
@@ -63,9 +65,15 @@ def serve(settings: ServerSettings) -> int:
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)
-    trimmer = Trimmer(time.process_time)
-    while not stop.wait(IDLE_LOOK if keeps else None):
-        trimmer.look(IDLE_LOOK)
+
+    def tidy() -> None:
+        collect()
+        if keeps:
+            give_back()
+
+    rest = Rest(time.process_time, tidy)
+    while not stop.wait(IDLE_LOOK):
+        rest.look(IDLE_LOOK)
     server.stop(settings.grace)
     return 0
 
