@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from backhaul.known_blocks import KnownBlocks
+from backhaul.known_blocks import KnownBlocks, WrittenBlocks
 from backhaul.server_ops import OpInfo
 from backhaul.targets import Target, default_target, parse_target
 from backhaul.unusable import connection_closed
@@ -123,6 +123,7 @@ class Connection:
         self._tls = tls
         self.timeout = timeout
         self.known_blocks = KnownBlocks()
+        self.written_blocks = WrittenBlocks()
         self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], Inferred] = {}
         self._transport: Transport | None = None
         self._closed = False

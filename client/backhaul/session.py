@@ -10,7 +10,7 @@ whole, so an interrupt (Ctrl-C) finds it right wherever it comes; the columns fo
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,12 +20,12 @@ from backhaul.columns import Piece
 from backhaul.recorder import Recorder
 from backhaul_proto import codec
 from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
-from backhaul_proto.messages import Answer, BlockCall, Execute, Question
+from backhaul_proto.messages import Answer, Array, Block, BlockCall, Execute, Question
 
 if TYPE_CHECKING:
     from backhaul.connection import Connection
 
-_DIGEST_BYTES: Final = 16
+_DIGEST_BYTES: Final = 8
 
 
 class _Doubt(NamedTuple):
@@ -76,6 +76,7 @@ class Session:
         self.begun = False
         self.refused = False
         self._order = _Order()
+        self._made = itertools.count(1)  # what tells a request from others under the same number
 
     @property
     def last_seq(self) -> int:
@@ -145,15 +146,16 @@ class Session:
     ) -> tuple[Execute, bytes]:
         """The request with the hash of its block, and the block."""
         block, data = None, b""
+        tensors: Sequence[Array] = ()
         if piece is not None:
-            data = codec.write_block(piece.block)
-            block = BlockCall(codec.block_hash(data), None, piece.base, piece.inputs)
-        tensors = () if piece is None else piece.tensors
+            data, name = self._connection.written_blocks.of(piece.block, _written)
+            block = BlockCall(name, None, piece.base, piece.inputs)
+            tensors = piece.tensors
         request = Execute(
             self.id,
             self.epoch,
             seq,
-            b"",
+            next(self._made).to_bytes(_DIGEST_BYTES, "little"),
             block,
             tensors,
             values,
@@ -161,9 +163,7 @@ class Session:
             release,
             self._memory_limit if seq == 1 else 0,  # the request that opens it
         )
-        header, _ = codec.write_execute(request)
-        digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
-        return replace(request, digest=digest), data
+        return request, data
 
     def _send(self, request: Execute, data: bytes) -> Answer:
         """Send a request: first with the block's hash alone, if the server is thought to hold it."""
@@ -220,3 +220,8 @@ def _may_have_been_run(error: BackhaulError) -> bool:
     if isinstance(error, MessageTooLarge):  # it may have been the answer
         return error.details.get("too_large") != "request"
     return isinstance(error, TransportError | InternalError)
+
+
+def _written(block: Block) -> tuple[bytes, bytes]:
+    data = codec.write_block(block)
+    return data, codec.block_hash(data)
