@@ -6,6 +6,9 @@ what is new. If it was not, the server answers which number it expects, and what
 
 A request is in doubt from before it is sent. How far the requests came is one value that is replaced as a
 whole, so an interrupt (Ctrl-C) finds it right wherever it comes; the columns follow it.
+
+What asks is a generator (`backhaul.steps`). While it waits at a yield, the tape may be recorded on and
+handles may go: nothing that it holds across a yield says how far that came.
 """
 
 from __future__ import annotations
@@ -14,16 +17,15 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backhaul.columns import Piece
+from backhaul.known_blocks import KnownBlocks
 from backhaul.recorder import Recorder
+from backhaul.steps import Steps
 from backhaul_proto import codec
 from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
 from backhaul_proto.messages import Answer, BlockCall, Execute, Question
-
-if TYPE_CHECKING:
-    from backhaul.connection import Connection
 
 _DIGEST_BYTES: Final = 16
 
@@ -59,7 +61,7 @@ class _Order(NamedTuple):
 
 
 class Session:
-    """A session and its order. Used under the recorder's lock.
+    """A session and its order. Used under the recorder's lock, by one question at a time.
 
     Attributes:
         id: 16 random bytes.
@@ -67,8 +69,10 @@ class Session:
         begun: whether the server may know the session.
     """
 
-    def __init__(self, connection: Connection, recorder: Recorder, memory_limit: int = 0) -> None:
-        self._connection = connection
+    def __init__(
+        self, known_blocks: KnownBlocks, recorder: Recorder, memory_limit: int = 0
+    ) -> None:
+        self._known_blocks = known_blocks
         self._recorder = recorder
         self._memory_limit = memory_limit
         self.id = os.urandom(16)
@@ -94,14 +98,14 @@ class Session:
         question: Question | None = None,
         *,
         until: int | None = None,
-    ) -> Answer:
+    ) -> Steps[Answer]:
         """Send the open columns with a question.
 
         Args:
-            release: nodes that have no handle any more.
+            release: nodes that have no handle any more. Those that were released are taken out.
             values: nodes whose values are asked.
             question: a pullback or hvp.
-            until: send the steps before this node only; None: all.
+            until: send the steps before this node, and release nodes before it, only; None: all.
 
         Raises:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
@@ -118,13 +122,14 @@ class Session:
             end = max(start, recorder.next_id if until is None else until)
             piece = recorder.columns.piece(start, None if until is None else end)
             seq = order.committed + len(order.doubts) + 1
-            request, data = self._request(seq, piece, sorted(release), values, question)
+            released = sorted(release if until is None else filter(end.__gt__, release))
+            request, data = self._request(seq, piece, released, values, question)
             self.begun = True
             self._order = order._replace(doubts=(*order.doubts, _Doubt(seq, end, request.digest)))
             try:
-                answer = self._send(request, data)
+                answer = yield from self._send(request, data)
             except BackhaulError as error:
-                if self._settle(order, seq, error):
+                if (yield from self._settle(order, seq, error)):
                     continue
                 if not _may_have_been_run(error):
                     self._order = order
@@ -133,6 +138,7 @@ class Session:
             self.epoch = answer.epoch
             self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
+            release.difference_update(released)
             return answer
 
     def _request(
@@ -165,31 +171,31 @@ class Session:
         digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
         return replace(request, digest=digest), data
 
-    def _send(self, request: Execute, data: bytes) -> Answer:
+    def _send(self, request: Execute, data: bytes) -> Steps[Answer]:
         """Send a request: first with the block's hash alone, if the server is thought to hold it."""
         block = request.block
         if block is None:
-            return self._connection.execute(request)
-        known = self._connection.known_blocks
+            return (yield request)
+        known = self._known_blocks
         if block.hash in known:
             try:
-                return self._connection.execute(request)
+                return (yield request)
             except BackhaulError as error:
                 if error.reason != "BLOCK_UNKNOWN":
                     raise
-        answer = self._connection.execute(replace(request, block=replace(block, block=data)))
+        answer = yield replace(request, block=replace(block, block=data))
         known.add(block.hash)
         return answer
 
-    def _settle(self, order: _Order, seq: int, error: BackhaulError) -> bool:
+    def _settle(self, order: _Order, seq: int, error: BackhaulError) -> Steps[bool]:
         """Whether this error of a request tells what became of those in doubt; then it is known now."""
         if error.reason == "SEQUENCE_REUSED":  # one of them came late, and before this one
-            found = next((each for each in order.late if each.seq == seq and self._ran(each)), None)
-            if found is None:
-                return False
-            late = tuple(each for each in order.late if each.seq > seq)
-            self._order = _Order(seq, max(found.end, order.sent), (), late)
-            return True
+            for found in order.late:
+                if found.seq == seq and (yield from self._ran(found)):
+                    late = tuple(each for each in order.late if each.seq > seq)
+                    self._order = _Order(seq, max(found.end, order.sent), (), late)
+                    return True
+            return False
         if error.reason == "SEQUENCE_GAP":
             run = int(error.details["expected"]) - 1 - order.committed
         elif error.reason == "SESSION_NOT_FOUND" and not order.committed:
@@ -204,10 +210,10 @@ class Session:
         self._order = _Order(order.committed + run, sent, (), late)
         return True
 
-    def _ran(self, doubt: _Doubt) -> bool:
+    def _ran(self, doubt: _Doubt) -> Steps[bool]:
         """Whether the server's last request is this one: it answers none but that again."""
         try:
-            self._connection.execute(Execute(self.id, self.epoch, doubt.seq, doubt.digest))
+            yield Execute(self.id, self.epoch, doubt.seq, doubt.digest)
         except BackhaulError as error:
             if error.reason == "SEQUENCE_REUSED":
                 return False
