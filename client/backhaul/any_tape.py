@@ -218,16 +218,14 @@ class AnyTape(ABC, Generic[T]):
 
     # From answers
 
-    def _gradients(self, loss: Node, asked: Asked, answer: Answer) -> Any:
-        self._note_value(loss, answer)
+    def _gradients(self, asked: Asked, answer: Answer) -> Any:
         found = [
             Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer))
             for each in answer.sets
         ]
         return found if asked.many else found[0]
 
-    def _hvps(self, loss: Node, asked: Asked, answer: Answer) -> Any:
-        self._note_value(loss, answer)
+    def _hvps(self, asked: Asked, answer: Answer) -> Any:
         found = [
             HvpResult(
                 Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer)),
@@ -238,15 +236,16 @@ class AnyTape(ABC, Generic[T]):
         ]
         return found if asked.many else found[0]
 
-    def _pushed(self, output: Node, asked: Asked, answer: Answer) -> Any:
-        self._note_value(output, answer)
+    def _pushed(self, asked: Asked, answer: Answer) -> Any:
         found = [PushforwardResult(_value(answer), each) for each in answer.tangents]
         return found if asked.many else found[0]
 
-    def _note_value(self, loss: Node, answer: Answer) -> None:
+    def _noted(self, loss: Node, answer: Answer) -> Answer:
+        """The answer, its value kept with the loss."""
         value = answer.loss_value
         if isinstance(loss, TrackedTensor) and value is not None and value.nbytes <= SMALL:
             loss._value = value.copy()
+        return answer
 
 
 def _value(answer: Answer) -> Array:

@@ -117,11 +117,18 @@ class Core(ABC):
     def _asking(
         self, values: Sequence[int] = (), question: Question | None = None
     ) -> Steps[Answer]:
-        failures = self.failures
+        failures, session = self.failures, self._session
         self._take_dropped()
         failures.check(values, question)
+        refused_before = session.refused
         try:
-            answer = yield from self._execute(values, question)
+            try:
+                answer = yield from session.execute(self._to_release, values, question)
+            except BackhaulError as error:
+                again = yield from self._asking_again(error, refused_before, values, question)
+                if again is None:
+                    raise
+                answer = again
         except (AutodiffError, MemoryLimitExceeded) as error:
             failures.locate(error)
             raise
@@ -130,21 +137,30 @@ class Core(ABC):
             raise failures.error(answer.question_failure)
         return answer
 
-    def _execute(self, values: Sequence[int], question: Question | None) -> Steps[Answer]:
+    def _asking_again(
+        self,
+        error: BackhaulError,
+        refused_before: bool,
+        values: Sequence[int],
+        question: Question | None,
+    ) -> Steps[Answer | None]:
+        """The answer, after an error that something can be done about; None when it is not such an error."""
         session, recorder = self._session, self.recorder
-        refused_before = session.refused
-        try:
-            try:
-                return (yield from session.execute(self._to_release, values, question))
-            except (MemoryLimitExceeded, ServerBusy) as error:
-                for_memory = "held" in error.details  # else the server is busy with other things
-                if not for_memory or not (yield from self._release_first()):
-                    raise
-                return (yield from session.execute(self._to_release, values, question))
-        except BackhaulError as error:
+
+        def may_be_of_a_step_here(error: BackhaulError) -> bool:
             open_steps = recorder.next_id > recorder.columns.base
-            if not open_steps or not may_be_of_a_step(error, refused_before=refused_before):
+            return open_steps and may_be_of_a_step(error, refused_before=refused_before)
+
+        for_memory = isinstance(error, MemoryLimitExceeded | ServerBusy) and "held" in error.details
+        try:
+            if for_memory and (yield from self._release_first()):
+                return (yield from session.execute(self._to_release, values, question))
+        except BackhaulError as second:
+            if not may_be_of_a_step_here(second):
                 raise
+        else:
+            if not may_be_of_a_step_here(error):
+                return None
         end = yield from send_in_parts(session, recorder, self.failures, self._to_release)
         self.failures.check(values, question)
         return (yield from session.execute(self._to_release, values, question, until=end))
@@ -202,7 +218,7 @@ class BlockingCore(Core):
         """
         self.check_usable()
         with self.recorder.lock:
-            return self._ask(values, question)
+            return run(self._asking(values, question), self.connection.execute)
 
     def close(self) -> None:
         """End the session."""
@@ -230,7 +246,4 @@ class BlockingCore(Core):
     def _make_room(self, arrays: Sequence[Array]) -> None:
         waiting = self.recorder.columns.nbytes
         if waiting and waiting + sum(x.nbytes for x in arrays) > self.connection.block_bytes:
-            self._ask()
-
-    def _ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
-        return run(self._asking(values, question), self.connection.execute)
+            run(self._asking(), self.connection.execute)

@@ -30,3 +30,8 @@ class KnownBlocks:
             self._hashes[block_hash] = None
             if len(self._hashes) > self._max_blocks:
                 self._hashes.popitem(last=False)
+
+    def discard(self, block_hash: bytes) -> None:
+        """The server holds this block no more."""
+        with self._lock:
+            self._hashes.pop(block_hash, None)

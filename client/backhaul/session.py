@@ -110,7 +110,7 @@ class Session:
         Raises:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
         """
-        recorder = self._recorder
+        recorder, known = self._recorder, self._known_blocks
         while True:
             order = self._order
             if recorder.columns.base < order.sent:
@@ -124,11 +124,19 @@ class Session:
             seq = order.committed + len(order.doubts) + 1
             released = sorted(release if until is None else filter(end.__gt__, release))
             request, data = self._request(seq, piece, released, values, question)
+            block = request.block
+            if block is not None and block.hash not in known:
+                block = replace(block, block=data)
+                request = replace(request, block=block)
             self.begun = True
             self._order = order._replace(doubts=(*order.doubts, _Doubt(seq, end, request.digest)))
             try:
-                answer = yield from self._send(request, data)
+                answer = yield request
             except BackhaulError as error:
+                if error.reason == "BLOCK_UNKNOWN" and block is not None and block.block is None:
+                    known.discard(block.hash)
+                    self._order = order
+                    continue
                 if (yield from self._settle(order, seq, error)):
                     continue
                 if not _may_have_been_run(error):
@@ -138,7 +146,10 @@ class Session:
             self.epoch = answer.epoch
             self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
-            release.difference_update(released)
+            if released:
+                release.difference_update(released)
+            if block is not None and block.block is not None:
+                known.add(block.hash)
             return answer
 
     def _request(
@@ -149,7 +160,7 @@ class Session:
         values: Sequence[int],
         question: Question | None,
     ) -> tuple[Execute, bytes]:
-        """The request with the hash of its block, and the block."""
+        """The request with its block's hash alone, as for a server that holds the block; and the block."""
         block, data = None, b""
         if piece is not None:
             data = codec.write_block(piece.block)
@@ -170,22 +181,6 @@ class Session:
         header, _ = codec.write_execute(request)
         digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
         return replace(request, digest=digest), data
-
-    def _send(self, request: Execute, data: bytes) -> Steps[Answer]:
-        """Send a request: first with the block's hash alone, if the server is thought to hold it."""
-        block = request.block
-        if block is None:
-            return (yield request)
-        known = self._known_blocks
-        if block.hash in known:
-            try:
-                return (yield request)
-            except BackhaulError as error:
-                if error.reason != "BLOCK_UNKNOWN":
-                    raise
-        answer = yield replace(request, block=replace(block, block=data))
-        known.add(block.hash)
-        return answer
 
     def _settle(self, order: _Order, seq: int, error: BackhaulError) -> Steps[bool]:
         """Whether this error of a request tells what became of those in doubt; then it is known now."""

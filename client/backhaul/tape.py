@@ -11,9 +11,10 @@ from backhaul.connection import Connection, default_connection
 from backhaul.core import BlockingCore
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.limits import byte_limit
-from backhaul.questions import hvp_question, pullback_question, pushforward_question
+from backhaul.questions import Asked, hvp_question, pullback_question, pushforward_question
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.errors import make_error
+from backhaul_proto.messages import Answer
 
 
 class Tape(AnyTape[TrackedTensor]):
@@ -106,7 +107,7 @@ class Tape(AnyTape[TrackedTensor]):
         asked = pullback_question(self, loss, cotangent, wrt)
         if asked.is_empty:
             return []
-        return self._gradients(loss, asked, self._core.ask((), asked.question))
+        return self._gradients(asked, self._ask(loss, asked))
 
     @overload
     def hvp(
@@ -155,9 +156,7 @@ class Tape(AnyTape[TrackedTensor]):
         """
         self._core.take_dropped()
         asked = hvp_question(self, loss, tangents, wrt)
-        found: HvpResult | list[HvpResult] = self._hvps(
-            loss, asked, self._core.ask((), asked.question)
-        )
+        found: HvpResult | list[HvpResult] = self._hvps(asked, self._ask(loss, asked))
         return found
 
     @overload
@@ -196,7 +195,7 @@ class Tape(AnyTape[TrackedTensor]):
         self._core.take_dropped()
         asked = pushforward_question(self, output, tangents)
         found: PushforwardResult | list[PushforwardResult] = self._pushed(
-            output, asked, self._core.ask((), asked.question)
+            asked, self._ask(output, asked)
         )
         return found
 
@@ -234,6 +233,9 @@ class Tape(AnyTape[TrackedTensor]):
         self.close()
 
     # For tensors
+
+    def _ask(self, loss: Node, asked: Asked) -> Answer:
+        return self._noted(loss, self._core.ask((), asked.question))
 
     def _fetch(self, *tensors: TrackedTensor) -> list[Array]:
         """The values of tensors: one round trip for all that are not known here."""

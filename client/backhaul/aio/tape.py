@@ -92,7 +92,7 @@ class Tape(AnyTape[TrackedTensor]):
         """
         self._core.take_dropped()
         asked = pullback_question(self, loss, cotangent, wrt)
-        return [] if asked.is_empty else self._gradients(loss, asked, await self._ask(asked))
+        return [] if asked.is_empty else self._gradients(asked, await self._ask(loss, asked))
 
     @overload
     async def hvp(
@@ -127,7 +127,7 @@ class Tape(AnyTape[TrackedTensor]):
         """
         self._core.take_dropped()
         asked = hvp_question(self, loss, tangents, wrt)
-        found: HvpResult | list[HvpResult] = self._hvps(loss, asked, await self._ask(asked))
+        found: HvpResult | list[HvpResult] = self._hvps(asked, await self._ask(loss, asked))
         return found
 
     @overload
@@ -156,7 +156,7 @@ class Tape(AnyTape[TrackedTensor]):
         self._core.take_dropped()
         asked = pushforward_question(self, output, tangents)
         found: PushforwardResult | list[PushforwardResult] = self._pushed(
-            output, asked, await self._ask(asked)
+            asked, await self._ask(output, asked)
         )
         return found
 
@@ -190,8 +190,8 @@ class Tape(AnyTape[TrackedTensor]):
 
     # For tensors
 
-    async def _ask(self, asked: Asked) -> Answer:
-        return await self._core.ask((), of_own_arrays(asked.question))
+    async def _ask(self, loss: Node, asked: Asked) -> Answer:
+        return self._noted(loss, await self._core.ask((), of_own_arrays(asked.question)))
 
     def _fetch(self, *tensors: tensor.TrackedTensor) -> list[Array]:
         wanted = self._wanted(tensors)

@@ -34,7 +34,6 @@ from backhaul_proto.messages import (
 
 Array = np.ndarray[Any, Any]
 Reply = TypeVar("Reply", bound=Message)
-Told = TypeVar("Told", Answer, ServerInfo)
 
 
 class TransportState:
@@ -53,12 +52,9 @@ class TransportState:
         self._process = os.getpid()
         self._closed = False
 
-    def _noted(self, told: Told) -> Told:
-        """What the server told, its limits kept to from now on."""
-        limits: Limits | None = told.limits
-        if limits is not None and limits.max_message_bytes:  # 0: it has not said
+    def _keep_to(self, limits: Limits) -> None:
+        if limits.max_message_bytes:  # 0: the server has not said
             self.limits = limits
-        return told
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:
@@ -127,7 +123,10 @@ class Transport(TransportState, ABC):
 
     def execute(self, request: Execute, *, timeout: float | None) -> Answer:
         """Run a block of steps and answer its questions."""
-        return self._noted(self._make(calls.execute(request), timeout))
+        answer = self._make(calls.execute(request), timeout)
+        if answer.limits is not None:
+            self._keep_to(answer.limits)
+        return answer
 
     def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
         """Close a session and free what it holds."""
@@ -139,7 +138,9 @@ class Transport(TransportState, ABC):
 
     def server_info(self, *, timeout: float | None) -> ServerInfo:
         """What the server is; its limits are kept to from then on."""
-        return self._noted(self._make(calls.server_info(), timeout))
+        info = self._make(calls.server_info(), timeout)
+        self._keep_to(info.limits)
+        return info
 
     def list_ops(self, *, timeout: float | None) -> tuple[OpInfo, ...]:
         """The server's catalog."""

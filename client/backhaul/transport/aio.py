@@ -66,7 +66,10 @@ class AsyncTransport(TransportState, ABC):
         """Let go of the server once the event loop is closed. It is the server that notices."""
 
     async def execute(self, request: Execute, *, timeout: float | None) -> Answer:
-        return self._noted(await self._make(calls.execute(request), timeout))
+        answer = await self._make(calls.execute(request), timeout)
+        if answer.limits is not None:
+            self._keep_to(answer.limits)
+        return answer
 
     async def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
         await self._make(calls.close_session(session, epoch), timeout)
@@ -77,7 +80,9 @@ class AsyncTransport(TransportState, ABC):
         return await self._make(calls.get_session(session, epoch), timeout)
 
     async def server_info(self, *, timeout: float | None) -> ServerInfo:
-        return self._noted(await self._make(calls.server_info(), timeout))
+        info = await self._make(calls.server_info(), timeout)
+        self._keep_to(info.limits)
+        return info
 
     async def list_ops(self, *, timeout: float | None) -> tuple[OpInfo, ...]:
         return await self._make(calls.list_ops(), timeout)
@@ -95,7 +100,9 @@ class AsyncTransport(TransportState, ABC):
         *,
         timeout: float | None,
     ) -> ContractionCost:
-        return await self._make(calls.contract_path(avals, attributes, memory_limit), timeout)
+        return await self.call(
+            calls.contract_path(avals, attributes, memory_limit), timeout=timeout
+        )
 
     async def _make(self, made: Call[Result], timeout: float | None) -> Result:
         method, header, tensors, reply, read, session = made
