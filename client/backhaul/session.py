@@ -120,7 +120,7 @@ class Session:
                 self.refused = False
             start = order.doubts[-1].end if order.doubts else order.sent
             end = max(start, recorder.next_id if until is None else until)
-            piece = recorder.columns.piece(start, None if until is None else end)
+            piece = recorder.columns.piece(start, None if until is None else end, end)
             seq = order.committed + len(order.doubts) + 1
             released = sorted(release if until is None else filter(end.__gt__, release))
             request, data = self._request(seq, piece, released, values, question)

@@ -100,9 +100,7 @@ class AsyncTransport(TransportState, ABC):
         *,
         timeout: float | None,
     ) -> ContractionCost:
-        return await self.call(
-            calls.contract_path(avals, attributes, memory_limit), timeout=timeout
-        )
+        return await self._make(calls.contract_path(avals, attributes, memory_limit), timeout)
 
     async def _make(self, made: Call[Result], timeout: float | None) -> Result:
         method, header, tensors, reply, read, session = made
