@@ -99,7 +99,7 @@ class Connection(AnyConnection):
         Closing again does nothing.
         """
         self._closed = True
-        if self._opening is None:
+        if self._transport is None and self._opening is None:
             return
         self.check_loop()
         with contextlib.suppress(BackhaulError):
@@ -201,6 +201,8 @@ class Connection(AnyConnection):
 
     async def _opened(self) -> AsyncTransport:
         """The transport. What is imported and started for it takes long, and does so in a thread."""
+        if self._transport is not None:
+            return self._transport
         if self._opening is None:
             loop = asyncio.get_running_loop()
             self._opening = loop.run_in_executor(None, self._transport_maker)
