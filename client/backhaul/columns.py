@@ -61,9 +61,7 @@ class Columns:
             self.index[id(call)] = found
         return found
 
-    def piece(
-        self, first: int, end: int | None = None, next_id: int | None = None
-    ) -> Piece | None:
+    def piece(self, first: int, end: int | None = None, next_id: int | None = None) -> Piece | None:
         """The steps from the node ``first`` on, and before ``end``, as a block; None if there are none.
 
         With the ``next_id`` of the recorder, the end of the steps is found without a walk later.

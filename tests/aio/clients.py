@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -59,19 +60,33 @@ def both(body: Body) -> Callable[..., None]:
             async with backhaul.aio.connect(target, timeout=60) as connection:
                 await body(Client(backhaul.aio, connection))
 
-        if client == "awaited":
-            asyncio.run(awaited())
-            return
-        with backhaul.connect(target, timeout=60) as connection:
-            asyncio.run(waited(body, Client(backhaul, connection)))
+        async def waited() -> None:
+            with backhaul.connect(target, timeout=60) as connection:
+                await body(Client(backhaul, connection))
+
+        asyncio.run(awaited() if client == "awaited" else waited())
 
     test.__doc__ = body.__doc__
     test = pytest.mark.parametrize("transport", ["embedded", "grpc"])(test)
     return pytest.mark.parametrize("client", ["waited for", "awaited"])(test)
 
 
-async def waited(body: Body, client: Client) -> None:
-    await body(client)
+def in_loop(body: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test that runs this coroutine in an event loop."""
+
+    @functools.wraps(body)
+    def test(*arguments: Any, **named: Any) -> None:
+        async def main() -> None:
+            await body(*arguments, **named)
+
+        asyncio.run(main())
+
+    return test
+
+
+async def value(tensor: Any) -> float:
+    """The sum of a tensor's elements, its value asked for."""
+    return float((await backhaul.aio.fetch(tensor))[0].sum())
 
 
 def over_each_transport(body: Callable[[str], Awaitable[None]]) -> Callable[..., None]:

@@ -238,7 +238,9 @@ def test_an_op_that_only_the_server_knows_is_asked_for_once(
 
 def test_the_names_are_the_same() -> None:
     assert backhaul.aio.__all__ == errors.__all__
-    own = {name for name in errors.__all__ if getattr(errors, name) is not getattr(backhaul.aio, name)}
+    own = {
+        name for name in errors.__all__ if getattr(errors, name) is not getattr(backhaul.aio, name)
+    }
     assert own == {
         "Connection",
         "Tape",

@@ -45,7 +45,8 @@ async def fetch(*tensors: tensor.TrackedTensor) -> list[Array]:
     grouped = by_tape(tensors)
     for of_tape in grouped.values():
         _core(of_tape[0]._tape)
-    found = await asyncio.gather(*(each[0]._tape._fetched(*each) for each in grouped.values()))
+    asked = [each[0]._tape._fetched(*each) for each in grouped.values()]
+    found = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked)
     values = {tape: iter(each) for tape, each in zip(grouped, found, strict=True)}
     return [next(values[id(each._tape)]) for each in tensors]
 
