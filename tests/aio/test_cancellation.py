@@ -110,7 +110,7 @@ async def test_many_questions_at_once_of_which_some_are_cancelled(target: str) -
         async def work(number: int) -> bool:
             async with bh.Tape(connection) as tape:
                 x = tape.leaf(float(number))
-                y = x
+                y: Any = x
                 for turn in range(5):
                     y = y + x
                     task = asyncio.create_task(tape.pullback(y * y))

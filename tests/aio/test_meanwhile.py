@@ -48,7 +48,7 @@ async def test_questions_of_one_tape_are_answered_one_after_the_other() -> None:
             await asyncio.sleep(0)
         assert len(transport.flaky.requests) == 1
         transport.answer.set()
-        assert await asyncio.gather(first, second, third) == [6.0, 10.0, 14.0]
+        assert [await first, await second, await third] == [6.0, 10.0, 14.0]
         assert [each.seq for each in transport.flaky.requests] == [1, 2, 3]
 
 
@@ -241,7 +241,7 @@ async def test_a_long_question_leaves_the_loop_to_others(target: str) -> None:
     async with bh.connect(target) as connection, bh.Tape(connection) as tape:
         await tape.leaf(1.0).numpy()
         x = tape.leaf(np.full((1500, 1500), 1e-4))
-        y = x
+        y: Any = x
         for _ in range(8):
             y = y @ x
         ticker = asyncio.create_task(tick())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,10 +103,10 @@ async def test_questions_are_checked_in_order(client: Client) -> None:
     bh, tape, other = client.bh, client.tape(), client.tape()
     vector, foreign = tape.leaf([1.0, 2.0]), other.leaf([1.0, 2.0])
     for ask in (tape.pullback, tape.hvp):
-        await client.error(errors.MissingNode, lambda ask=ask: ask(foreign))
-        await client.error(errors.MissingNode, lambda ask=ask: ask(tape.constant([1.0, 2.0])))
-        await client.error(errors.NonScalarLoss, lambda ask=ask: ask(vector))
-        found = await client.error(errors.InvalidArgument, lambda ask=ask: ask(tape.leaf(1j)))
+        await client.error(errors.MissingNode, partial(ask, foreign))
+        await client.error(errors.MissingNode, partial(ask, tape.constant([1.0, 2.0])))
+        await client.error(errors.NonScalarLoss, partial(ask, vector))
+        found = await client.error(errors.InvalidArgument, partial(ask, tape.leaf(1j)))
         assert found.reason == "COMPLEX_LOSS"
     found = await client.error(errors.InvalidArgument, lambda: tape.hvp(bh.sum(vector)))
     assert found.reason == "HVP_WITHOUT_TANGENT"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, overload
 
-from backhaul import tensor
+from backhaul import any_tape, tensor
 from backhaul.aio.connection import Connection, default_connection
 from backhaul.aio.core import AwaitingCore
 from backhaul.aio.tensor import TrackedTensor
-from backhaul.any_tape import AnyTape, Array, Direction, Node, unknown
+from backhaul.any_tape import AnyTape, Array, Node, unknown
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.limits import byte_limit
 from backhaul.questions import (
@@ -23,6 +23,8 @@ from backhaul.questions import (
 from backhaul.unusable import must_be_awaited
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Answer
+
+Direction = Mapping[TrackedTensor, Any] | any_tape.Direction
 
 
 class Tape(AnyTape[TrackedTensor]):
