@@ -50,7 +50,7 @@ class Columns:
         self.operands: list[int] = []
         self.tensors: list[Array] = []
         self.nbytes = 0
-        self._marked = (base, _Place(0, 0, 0))
+        self._marked = (base, _START)
 
     def place(self, call: Call) -> int:
         """The place of a call, which is added when it is new."""
@@ -151,7 +151,7 @@ class Columns:
         return found
 
     def _walk(self) -> Iterator[_Step]:
-        at = _Place(0, 0, 0)
+        at = _START
         node = self.base
         for i in self.steps:
             call = self.calls[i]
@@ -170,7 +170,7 @@ class Columns:
         marked, at = self._marked
         if node == marked:
             return at
-        at = _Place(0, 0, 0)
+        at = _START
         if node > self.base:
             for step in self._walk():
                 if step.node >= node:
@@ -185,6 +185,9 @@ class _Place(NamedTuple):
     steps: int
     operands: int
     tensors: int
+
+
+_START: Final = _Place(0, 0, 0)
 
 
 class _Step(NamedTuple):
