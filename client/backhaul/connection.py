@@ -11,6 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from backhaul.constants import frozen
 from backhaul.known_blocks import KnownBlocks
 from backhaul.server_ops import OpInfo
 from backhaul.targets import Target, default_target, parse_target
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from backhaul.session import Session
     from backhaul.transport import Transport
 
+Array = np.ndarray[Any, Any]
+
 BLOCK_BYTES: Final = 64 << 20
 INFERRED_KEPT: Final = 4096
 CLOSED_AT_ONCE: Final = 8
@@ -38,6 +43,7 @@ def connect(
     token: str | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
+    shared_memory: bool | None = None,
 ) -> Connection:
     """Say where tapes send their work. Nothing is sent before the first question.
 
@@ -49,6 +55,10 @@ def connect(
         tls: file of root certificates (PEM) that the server's certificate is checked against, with
             ``grpcs://`` or ``host:port``. Left out: with ``grpcs://`` the system's.
         timeout: seconds that each call may take; None: as long as it takes.
+        shared_memory: whether large tensors travel by memory shared with the server, on this machine and as
+            this user. Left out: with ``unix://`` where it can be had, else by the socket, with one
+            RuntimeWarning where something is wrong. False: never. True: it is an error
+            (Unavailable, SHARED_MEMORY_UNAVAILABLE) where a large tensor cannot have it.
 
     Raises:
         InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
@@ -72,7 +82,10 @@ def connect(
             "grpcs://host:port, or leave the token out.",
             target=parsed,
         )
-    return Connection(parsed, token=token, tls=roots, timeout=_seconds(timeout))
+    _check_shared_memory(shared_memory, parsed)
+    return Connection(
+        parsed, token=token, tls=roots, timeout=_seconds(timeout), shared_memory=shared_memory
+    )
 
 
 def _seconds(timeout: Any) -> float | None:
@@ -90,6 +103,22 @@ def _seconds(timeout: Any) -> float | None:
             actual=timeout,
         )
     return None if seconds > MAX_TIMEOUT else seconds
+
+
+def _check_shared_memory(asked: Any, target: Target) -> None:
+    if not isinstance(asked, bool | None):
+        raise make_error(
+            "INVALID_VALUE",
+            f"shared_memory is {asked!r:.100}; it is True, False, or None: where it can be had.",
+            actual=asked,
+        )
+    if asked and target.kind != "unix":
+        raise make_error(
+            "INVALID_VALUE",
+            f"shared_memory=True does not go with the target {target}. Let the server listen on a unix "
+            "socket too (backhaul serve --unix PATH), and connect to unix://PATH.",
+            target=target,
+        )
 
 
 def _with_tls(target: Target, roots: Path) -> Target:
@@ -117,8 +146,10 @@ class Connection:
         token: str | None = None,
         tls: Path | None = None,
         timeout: float | None = None,
+        shared_memory: bool | None = None,
     ) -> None:
         self._target = target
+        self._shared_memory = shared_memory
         self._token = token
         self._tls = tls
         self.timeout = timeout
@@ -199,6 +230,12 @@ class Connection:
         """One request of a session."""
         return self._ready().execute(request, timeout=self.timeout)
 
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        if self._target.kind != "unix" or self._closed:
+            return frozen(array)
+        return (self._transport or self._open()).frozen(array)
+
     def session(self, recorder: Recorder, memory_limit: int = 0) -> Session:
         """A new session for a tape."""
         from backhaul.session import Session
@@ -258,7 +295,9 @@ class Connection:
             return EmbeddedTransport(self._target)
         from backhaul.transport.grpc import GrpcTransport
 
-        return GrpcTransport(self._target, token=self._token, tls=self._tls)
+        return GrpcTransport(
+            self._target, token=self._token, tls=self._tls, shared_memory=self._shared_memory
+        )
 
     def _close_forgotten(self, transport: Transport, at_most: int) -> None:
         for _ in range(at_most):

@@ -14,6 +14,7 @@ from typing import Final
 from backhaul_server.allocator import Trimmer, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
+from backhaul_server.limits import shared_memory_by_default, usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.server import Server
@@ -51,7 +52,13 @@ def serve(settings: ServerSettings) -> int:
         session_memory=settings.session_memory,
         memory=settings.memory,
     )
-    server = Server(dispatcher, settings.addresses, threads=settings.threads)
+    by_default = shared_memory_by_default(usable_memory())
+    server = Server(
+        dispatcher,
+        settings.addresses,
+        threads=settings.threads,
+        shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
+    )
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)

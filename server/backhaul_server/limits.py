@@ -25,6 +25,11 @@ def keep_bytes_by_default(usable: int) -> int:
     return usable // 4
 
 
+def shared_memory_by_default(usable: int) -> int:
+    """How much memory clients may map: an eighth of it, beside the four fifths that sessions may use."""
+    return usable // 8
+
+
 def _group_limits(root: Path) -> Iterator[int]:
     """The limits of this process's control groups and of those around them, cgroup v2 and v1."""
     try:

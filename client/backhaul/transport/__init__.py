@@ -116,6 +116,13 @@ class Transport(ABC):
             timeout=timeout,
             session=request.session,
         )
+        return self._answer(message, arrays)
+
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        return np.array(array, order="C", copy=True, subok=False)
+
+    def _answer(self, message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -> Answer:
         answer = codec.read_answer(message, arrays)
         if answer.limits is not None:
             self._keep_to(answer.limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,11 +12,14 @@ import numpy as np
 
 from backhaul.targets import Target
 from backhaul.transport import Reply, Transport
+from backhaul.transport.shared_memory import OF_SEGMENTS, Loan, SharedMemory, is_supported
 from backhaul.transport.statuses import error_of, message_too_large
 from backhaul.unusable import connection_closed
 from backhaul_proto import codec, tensors
-from backhaul_proto.errors import BackhaulError
-from backhaul_proto.messages import SERVICE, SESSION_METADATA, Limits
+from backhaul_proto.errors import BackhaulError, InvalidArgument
+from backhaul_proto.messages import SERVICE, SESSION_METADATA, Answer, Execute, Limits
+from backhaul_proto.shared import MIN_BYTES, side_socket
+from backhaul_proto.v1 import service_pb2
 
 Array = np.ndarray[Any, Any]
 Stub = Callable[..., bytes]
@@ -64,12 +68,22 @@ class GrpcTransport(Transport):
         target: where to; not an embedded one.
         token: sent with each call as a bearer token.
         tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+        shared_memory: as for `connect`; the target is of a unix socket where it is true.
     """
 
     def __init__(
-        self, target: Target, *, token: str | None = None, tls: Path | None = None
+        self,
+        target: Target,
+        *,
+        token: str | None = None,
+        tls: Path | None = None,
+        shared_memory: bool | None = False,
     ) -> None:
         super().__init__(target)
+        self._shared: SharedMemory | None = None
+        if target.kind == "unix" and shared_memory is not False and is_supported():
+            beside = side_socket(os.fsencode(target.path))
+            self._shared = SharedMemory(beside, target, demanded=bool(shared_memory))
         self._metadata: Metadata = ()
         if token is not None:
             self._metadata = (("authorization", f"Bearer {token}"),)
@@ -97,6 +111,45 @@ class GrpcTransport(Transport):
         session: bytes | None,
     ) -> tuple[Reply, Sequence[Array]]:
         data = tensors.join(header, tensors_) if tensors_ else header
+        response = self._exchange(method, data, timeout, session)
+        message = codec.parse(reply, response)
+        return message, tensors.read_all(getattr(message, "tensors", ()))
+
+    def frozen(self, array: Array) -> Array:
+        copy = None
+        if self._shared is not None and array.nbytes >= MIN_BYTES and not self._closed:
+            copy = self._shared.frozen(array)
+        return super().frozen(array) if copy is None else copy
+
+    def execute(self, request: Execute, *, timeout: float | None) -> Answer:
+        shared = self._shared
+        large = request.answer_bytes or any(each.nbytes >= MIN_BYTES for each in request.tensors)
+        if shared is None or not large:
+            return super().execute(request, timeout=timeout)
+        self._check_usable()
+        header, arrays = codec.write_execute(request)
+        try:
+            with shared.lend(arrays, request.answer_bytes) as loan:
+                if loan.named:
+                    return self._execute_by(loan, header, request.session, timeout)
+        except InvalidArgument as error:
+            if error.reason not in OF_SEGMENTS:  # the server was restarted, as it seems
+                raise
+        return super().execute(request, timeout=timeout)
+
+    def _execute_by(
+        self, loan: Loan, header: bytes, session: bytes, timeout: float | None
+    ) -> Answer:
+        with self._lock:
+            self.calls["Execute"] += 1
+        header += codec.write_response_buffers(loan.buffers)
+        response = self._exchange("Execute", tensors.join(header, loan.tensors), timeout, session)
+        message = codec.parse(service_pb2.ExecuteResponse, response)
+        return self._answer(message, tensors.read_all(message.tensors, loan.read))
+
+    def _exchange(
+        self, method: str, data: bytes, timeout: float | None, session: bytes | None
+    ) -> bytes:
         self._check_size(len(data))
         metadata = self._metadata
         if session is not None:
@@ -104,7 +157,7 @@ class GrpcTransport(Transport):
         try:
             # A blocking call is half as slow again through a future, and interrupted just as well: what
             # interrupts it (Ctrl-C) lets go of the call, which cancels it on the server too.
-            response = self._wire.stub(method)(data, timeout=timeout, metadata=metadata)
+            return self._wire.stub(method)(data, timeout=timeout, metadata=metadata)
         except grpc.RpcError as failed:
             if self._closed:
                 raise connection_closed(self.target) from None
@@ -117,11 +170,11 @@ class GrpcTransport(Transport):
             # Not closed: calls of other threads may be on it. It goes with the last of them.
             self._wire = self._dial()
             raise
-        message = codec.parse(reply, response)
-        return message, tensors.read_all(getattr(message, "tensors", ()))
 
     def _close(self) -> None:
         self._wire.channel.close()
+        if self._shared is not None:
+            self._shared.close()
 
     def _error(self, failed: grpc.RpcError, timeout: float | None, size: int) -> BackhaulError:
         # Raised from the caller's frame: an exception that its own frame refers to would keep tensors alive.
