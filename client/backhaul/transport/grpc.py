@@ -128,13 +128,15 @@ class GrpcTransport(Transport):
             return super().execute(request, timeout=timeout)
         self._check_usable()
         header, arrays = codec.write_execute(request)
-        try:
-            with shared.lend(arrays, request.answer_bytes) as loan:
-                if loan.named:
+        for _ in range(2):  # the second time with new segments: the server may have been restarted
+            try:
+                with shared.lend(arrays, request.answer_bytes) as loan:
+                    if not loan.named:
+                        break
                     return self._execute_by(loan, header, request.session, timeout)
-        except InvalidArgument as error:
-            if error.reason not in OF_SEGMENTS:  # the server was restarted, as it seems
-                raise
+            except InvalidArgument as error:
+                if error.reason not in OF_SEGMENTS:
+                    raise
         return super().execute(request, timeout=timeout)
 
     def _execute_by(

@@ -171,9 +171,10 @@ class SharedMemory:
         try:
             yield loan
         except BaseException as error:
-            if not isinstance(error, BackhaulError) or isinstance(error, TransportError):
-                self._retire(loan.named)  # the request may be on its way still
-            elif error.reason in OF_SEGMENTS:
+            # The request may be on its way still, and what it names may not be written to then. So no
+            # segment is used again; arrays that are in them stay as they are.
+            in_doubt = not isinstance(error, BackhaulError) or isinstance(error, TransportError)
+            if in_doubt or error.reason in OF_SEGMENTS:
                 self.disconnect()
             raise
         finally:
@@ -285,10 +286,6 @@ class SharedMemory:
         self._pool.retire(set(self._pool.segments))
         if side is not None:
             side.close()
-
-    def _retire(self, segments: set[Segment]) -> None:
-        with self._lock:
-            self._free({each for each in segments if each.usable})
 
     def _free(self, segments: set[Segment]) -> None:
         self._pool.retire(segments)

@@ -17,8 +17,11 @@ from backhaul_proto.errors import BackhaulError, from_wire, make_error
 from backhaul_proto.shared import ID_BYTES, MAX_PACKET_BYTES, VERSION
 from backhaul_proto.v1 import shared_memory_pb2
 
-TIMEOUT: Final = 10.0
-"""Seconds that the server may take for an answer; a large segment takes it one."""
+TIMEOUT: Final = 2.0
+"""Seconds that the server may take for an answer."""
+
+ALLOCATE_TIMEOUT: Final = 20.0
+"""The same for a segment: many GB take seconds."""
 
 M = TypeVar("M", bound=Message)
 
@@ -78,7 +81,9 @@ class SideSocket:
         """
         asked = shared_memory_pb2.AllocateSegment(bytes=nbytes)
         self._say(shared_memory_pb2.SharedMemoryRequest(allocate=asked))
+        self._socket.settimeout(ALLOCATE_TIMEOUT)
         packet, descriptors = self._receive()
+        self._socket.settimeout(TIMEOUT)
         try:
             made = _read(packet, "segment").segment
             if len(descriptors) != 1 or made.bytes != nbytes or len(made.id) != ID_BYTES:
