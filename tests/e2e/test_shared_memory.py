@@ -24,6 +24,7 @@ from tests.e2e.server_process import ServerProcess, serving
 import backhaul as bh
 from backhaul.transport import shared_memory, side_socket
 from backhaul.transport.grpc import GrpcTransport
+from backhaul.transport.regions import Segment
 from backhaul.transport.shared_memory import SharedMemory
 from backhaul_proto.errors import make_error
 from backhaul_proto.shared import MIN_BYTES
@@ -160,8 +161,8 @@ def test_several_large_tensors_of_a_question_are_right_and_apart(target: str) ->
             np.testing.assert_allclose(found.hvp[leaf], 6 * value * tangent, rtol=1e-14)
             handed += [found.gradients[leaf], found.hvp[leaf]]
         assert all(in_shared_memory(each) for each in handed)
-        for i, each in enumerate(handed):
-            each[:] = float(i)  # the caller's own
+        for i, array in enumerate(handed):
+            array[:] = float(i)  # the caller's own
         assert [float(each.min()) for each in handed] == [float(i) for i in range(6)]
         assert [float(each.max()) for each in handed] == [float(i) for i in range(6)]
         np.testing.assert_array_equal(leaves[1].numpy(), values[1])
@@ -383,12 +384,18 @@ def test_memory_of_a_call_in_doubt_is_not_written_again(
     with bh.connect(target, timeout=60, shared_memory=True) as connection:
         memory = memory_of(connection)
         array = np.ones(MB // 8)
-        with pytest.raises(type(error)), memory.lend([array], MB) as loan:
-            first = (loan.tensors, loan.buffers)
-            raise error
-        del loan
-        with memory.lend([array], MB) as loan:
-            assert ((loan.tensors, loan.buffers) == first) == again
+        lent: list[Any] = []
+
+        def call(error: BaseException | None = None) -> None:
+            with memory.lend([array], MB) as loan:
+                lent.append((loan.tensors, loan.buffers))
+                if error is not None:
+                    raise error
+
+        with pytest.raises(type(error)):
+            call(error)
+        call()
+        assert (lent[0] == lent[1]) == again
         assert large_square(connection, 2.0)[0] == 4.0
 
 
@@ -444,7 +451,7 @@ def silently_by_socket(target: str) -> None:
 def test_memory_that_is_not_what_the_server_sees_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Elsewhere(side_socket.Segment):
+    class Elsewhere(Segment):
         @property
         def nonce(self) -> bytes:
             return b"of another file."

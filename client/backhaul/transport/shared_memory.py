@@ -80,6 +80,7 @@ class Loan:
         if self._room is not None and self._parts:
             self._memory.give_back(self._room.segment, gaps(self.buffers[0], self._parts))
         self._room = None
+        self._copies = []  # an error's traceback may keep this object
 
     def _tensor(self, array: Array) -> Array | SharedArray:
         if array.nbytes < MIN_BYTES:
@@ -171,10 +172,7 @@ class SharedMemory:
         try:
             yield loan
         except BaseException as error:
-            # The request may be on its way still, and what it names may not be written to then. So no
-            # segment is used again; arrays that are in them stay as they are.
-            in_doubt = not isinstance(error, BackhaulError) or isinstance(error, TransportError)
-            if in_doubt or error.reason in OF_SEGMENTS:
+            if _ends_segments(error):
                 self.disconnect()
             raise
         finally:
@@ -330,6 +328,17 @@ class SharedMemory:
             )
 
 
+def _ends_segments(error: BaseException) -> bool:
+    """Whether no segment may be used again after a request ended with this error.
+
+    Without the server's word the request may be on its way still, and what it names must not be written
+    to then. Arrays that are in segments stay as they are.
+    """
+    if not isinstance(error, BackhaulError) or isinstance(error, TransportError):
+        return True
+    return error.reason in OF_SEGMENTS
+
+
 def _callers_level() -> int:
     """The stacklevel, as of the function that asks, of the first frame that is the user's."""
     level, frame = 1, sys._getframe(1)
@@ -339,7 +348,7 @@ def _callers_level() -> int:
     return level
 
 
-# Not by a finalizer or argument: a fork asks nobody.
+# A fork asks nobody what is to be closed.
 _all: weakref.WeakSet[SharedMemory] = weakref.WeakSet()
 
 
@@ -348,4 +357,5 @@ def _after_fork() -> None:
         each.close_in_child()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if is_supported():
+    os.register_at_fork(after_in_child=_after_fork)

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from backhaul_proto import codec, tensors
 from backhaul_proto.errors import BackhaulError, make_error
-from backhaul_proto.messages import SERVICE
+from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import SharedArray, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.shared_memory import Segments, is_supported
@@ -181,15 +181,18 @@ class _Method:
     def _answer(self, data: bytes, call: Call) -> bytes:
         message: Any = codec.parse(self._request, data)
         if self._name not in _STREAMED_TENSORS:
-            header, _ = self._dispatcher.answer(self._name, message, [], "", call)
-            self._check_size(len(header))
-            return header
+            return self._joined(*self._dispatcher.answer(self._name, message, [], "", call))
         named = tensors.shared_arrays(message.tensors)
         buffers = codec.read_response_buffers(message)
+        if not named and not buffers:
+            arrays = tensors.read_all(message.tensors)
+            return self._joined(*self._dispatcher.answer(self._name, message, arrays, "", call))
         with self._segments.request("", named, buffers) as lent:
             arrays = tensors.read_all(message.tensors, lent.read)
-            header, answers = self._dispatcher.answer(self._name, message, arrays, "", call)
-            results = lent.put(answers)
+            header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
+            return self._joined(header, lent.put(results))
+
+    def _joined(self, header: bytes, results: Sequence[Array | SharedArray]) -> bytes:
         inline = sum(each.nbytes for each in results if not isinstance(each, SharedArray))
         self._check_size(len(header) + inline)
         return tensors.join(header, results)

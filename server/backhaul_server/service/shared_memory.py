@@ -7,7 +7,6 @@ The rules are told in shared_memory.proto; `side_socket` hands the descriptors o
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import secrets
@@ -252,6 +251,8 @@ def _quota_exceeded(
 
 def _sealed_memory(nbytes: int) -> tuple[int, Any]:
     """A memfd whose size nobody can change, and its bytes."""
+    import fcntl  # not on every system
+
     descriptor = os.memfd_create("backhaul", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, nbytes)

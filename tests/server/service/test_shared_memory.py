@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import backhaul as bh
-from backhaul_proto.shared import MIN_BYTES, Place, SharedArray
+from backhaul_proto.shared import MIN_BYTES, Place, SharedArray, aligned
 from backhaul_server.service.shared_memory import SEGMENTS_OF_ONE, Segment, Segments
 
 MB = 1 << 20
@@ -156,12 +156,13 @@ def test_answers_go_to_the_buffers_as_far_as_they_are_large_and_have_room() -> N
             sent = lent.put([small, large, logical, large])
         assert sent[0] is small
         assert sent[3] is large  # no room
+        ends = [128]
         for array, found in zip((large, logical), sent[1:3], strict=True):
             assert isinstance(found, SharedArray)
             place = found.place
+            assert place.offset == aligned(ends[-1])
+            ends.append(place.end)
             assert (found.dtype, found.shape) == (array.dtype, array.shape)
             assert segment.memory[place.offset : place.end].tobytes() == array.tobytes()
-        assert sent[1].place.offset == 128
-        end = sent[2].place.end
-        np.testing.assert_array_equal(segment.memory[end:], before[end:])
+        np.testing.assert_array_equal(segment.memory[ends[-1] :], before[ends[-1] :])
         np.testing.assert_array_equal(segment.memory[:128], before[:128])
