@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from backhaul.transport.regions import Pool, Region, Segment, gaps, region_of
-from backhaul.transport.side_socket import NotOffered, SideSocket
+from backhaul.transport.side_socket import Gone, NotOffered, SideSocket, failed
 from backhaul_proto.errors import BackhaulError, TransportError, make_error
 from backhaul_proto.shared import ALIGNMENT, MIN_BYTES, Place, SharedArray, aligned
 
@@ -250,6 +250,9 @@ class SharedMemory:
             size = self._pool.size_for(nbytes, side.max_bytes)
             self._pool.segments.append(side.allocate(size))
             self._complaint = None
+        except Gone:
+            self._lost()
+            return False
         except BackhaulError as error:
             self._complaint = error
             if error.reason in _LIMITS:
@@ -270,10 +273,16 @@ class SharedMemory:
                 self._side = SideSocket(self._path)
             except NotOffered:
                 return None
+            except Gone:
+                self._lost()
             except BackhaulError as error:
                 self._complaint = error
                 self._end()
         return self._side
+
+    def _lost(self) -> None:
+        self._complaint = failed("the server closed its socket")
+        self._disconnect()
 
     def _end(self) -> None:
         self._ended = True
@@ -291,7 +300,7 @@ class SharedMemory:
             for each in segments:
                 if self._side is not None:
                     self._side.free(each.id)
-        except BackhaulError:
+        except (BackhaulError, Gone):
             self._disconnect()
         except BaseException:
             self._disconnect()

@@ -30,6 +30,10 @@ class NotOffered(Exception):
     """There is no side socket."""
 
 
+class Gone(Exception):
+    """The server closed the side socket, as when it ends."""
+
+
 class SideSocket:
     """A connection to the side socket.
 
@@ -41,6 +45,7 @@ class SideSocket:
 
     Raises:
         NotOffered: nothing listens there.
+        Gone: in this, as in what it is asked for later.
         BackhaulError: what is there is of no use: PERMISSION_DENIED, QUOTA_EXCEEDED, VERSION_MISMATCH,
             or the exchange failed (SHARED_MEMORY_UNAVAILABLE).
     """
@@ -125,6 +130,8 @@ class SideSocket:
     def _say(self, request: shared_memory_pb2.SharedMemoryRequest) -> None:
         try:
             self._socket.send(request.SerializeToString())
+        except (BrokenPipeError, ConnectionResetError):
+            raise Gone from None
         except OSError as error:
             raise failed(str(error)) from None
 
@@ -139,8 +146,12 @@ class SideSocket:
             packet, descriptors, _, _ = socket.recv_fds(
                 self._socket, MAX_PACKET_BYTES, 1, socket.MSG_CMSG_CLOEXEC
             )
+        except ConnectionResetError:
+            raise Gone from None
         except OSError as error:
             raise failed(str(error) or "no answer came") from None
+        if not packet:
+            raise Gone
         return packet, descriptors
 
 
@@ -158,5 +169,5 @@ def _read(packet: bytes, kind: str) -> shared_memory_pb2.SharedMemoryResponse:
     if found == "error":
         raise from_wire("INTERNAL", response.error.reason, response.error.message, {})
     if found != kind:
-        raise failed(f"{found or 'the end'} came in place of {kind}")
+        raise failed(f"{found or 'nothing'} came in place of {kind}")
     return response
