@@ -171,10 +171,7 @@ if os.fork() == 0:
         found = "no error"
     except bh.Unavailable as error:
         found = error.reason
-    with bh.connect(sys.argv[1], shared_memory=True, timeout=20) as own, bh.Tape(own) as another:
-        y = another.leaf(np.full(100_000, 5.0))
-        value = float(another.pullback(bh.sum(y * y))[y][0])
-    print(json.dumps([found, side.fileno(), float(grad[0]), value]), flush=True)
+    print(json.dumps([found, side.fileno(), float(grad[0])]), flush=True)
     del grad, x, tape
     sys.stdin.read()  # it outlives its parent
     os._exit(0)
@@ -199,7 +196,7 @@ def test_a_forked_child_has_no_part_in_it_and_keeps_none_of_it(folder: Path) -> 
     ):
         assert client.stdout is not None
         assert client.stdin is not None
-        assert json.loads(client.stdout.readline()) == ["FORKED", -1, 4.0, 10.0]
+        assert json.loads(client.stdout.readline()) == ["FORKED", -1, 4.0]
         assert mappings(server.process.pid) > 0
         client.stdin.write(b"x")
         client.stdin.flush()
