@@ -159,7 +159,7 @@ def test_a_call_that_was_not_answered_in_time_leaves_right_numbers(folder: Path)
 
 
 _FORKS = """
-import json, os, sys, numpy as np, backhaul as bh
+import json, os, signal, sys, numpy as np, backhaul as bh
 connection = bh.connect(sys.argv[1], shared_memory=True, timeout=20)
 tape = bh.Tape(connection)
 x = tape.leaf(np.full(100_000, 2.0))
@@ -171,10 +171,9 @@ if os.fork() == 0:
         found = "no error"
     except bh.Unavailable as error:
         found = error.reason
-    print(json.dumps([found, side.fileno(), float(grad[0])]), flush=True)
+    print(json.dumps([os.getpid(), found, side.fileno(), float(grad[0])]), flush=True)
     del grad, x, tape
-    sys.stdin.read()  # it outlives its parent
-    os._exit(0)
+    signal.pause()  # it outlives its parent
 again = tape.leaf(np.full(100_000, 3.0))
 assert float(tape.pullback(bh.sum(again * again))[again][0]) == 6.0
 assert float(grad[0]) == 4.0
@@ -191,19 +190,21 @@ def test_a_forked_child_has_no_part_in_it_and_keeps_none_of_it(folder: Path) -> 
             [sys.executable, "-c", _FORKS, f"unix://{path}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "1"},
         ) as client,
     ):
         assert client.stdout is not None
         assert client.stdin is not None
-        assert json.loads(client.stdout.readline()) == ["FORKED", -1, 4.0]
-        assert mappings(server.process.pid) > 0
-        client.stdin.write(b"x")
-        client.stdin.flush()
-        client.wait(30)
-        # The child lives, and the memory of the parent is gone.
-        until(lambda: mappings(server.process.pid) == 0)
-        client.stdin.close()
+        child, *found = json.loads(client.stdout.readline())
+        try:
+            assert found == ["FORKED", -1, 4.0]
+            assert mappings(server.process.pid) > 0
+            client.stdin.write(b"x")
+            client.stdin.flush()
+            client.wait(30)
+            # The child lives, and the memory of the parent is gone.
+            until(lambda: mappings(server.process.pid) == 0)
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 def test_an_interrupted_question_leaves_right_numbers(folder: Path) -> None:
