@@ -78,7 +78,7 @@ class AnyTape(ABC, Generic[T]):
             >>> bh.Tape().leaf(3.14).requires_grad
             True
         """
-        array = _differentiable(value)
+        array = self._differentiable(value)
         kind = aval(array.shape, array.dtype)
         return self._leaf(_LEAF, [array], node_type(kind, True, False, True))
 
@@ -98,9 +98,9 @@ class AnyTape(ABC, Generic[T]):
             >>> bh.Tape().leaf_with_tangent([1.0, 2.0], [0.0, 1.0]).has_tangent
             True
         """
-        array = _differentiable(value)
+        array = self._differentiable(value)
         kind = aval(array.shape, array.dtype)
-        direction = frozen(tangent_array(tangent, kind))
+        direction = self._core.connection.frozen(tangent_array(tangent, kind))
         return self._leaf(_LEAF_WITH_TANGENT, [array, direction], node_type(kind, True, True, True))
 
     def constant(self, value: ArrayLike) -> T:
@@ -210,6 +210,18 @@ class AnyTape(ABC, Generic[T]):
             found.append(value if is_own else value.copy())
         return found
 
+    def _differentiable(self, value: ArrayLike) -> Array:
+        """A copy of a leaf's value."""
+        array = _array(value, "The leaf")
+        if array.dtype not in INEXACT:
+            raise make_error(
+                "DTYPE_NOT_SUPPORTED",
+                f"A leaf of dtype {array.dtype} has no gradient. Convert it, for example with "
+                ".astype('float64'), or make it a constant.",
+                actual=array.dtype,
+            )
+        return self._core.connection.frozen(array)
+
     def _leaf(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> T:
         tensor = self._kind(self, self._core.source(call, arrays, type_), type_)
         if arrays[0].nbytes <= SMALL:
@@ -263,16 +275,3 @@ def _array(value: ArrayLike, what: str) -> Array:
             operand=what,
         )
     return as_array(value, what=what)
-
-
-def _differentiable(value: ArrayLike) -> Array:
-    """A copy of a leaf's value."""
-    array = _array(value, "The leaf")
-    if array.dtype not in INEXACT:
-        raise make_error(
-            "DTYPE_NOT_SUPPORTED",
-            f"A leaf of dtype {array.dtype} has no gradient. Convert it, for example with "
-            ".astype('float64'), or make it a constant.",
-            actual=array.dtype,
-        )
-    return frozen(array)

@@ -66,7 +66,7 @@ class ChannelUser(TransportState):
             return of.insecure_channel(address, options=options)
         return of.secure_channel(address, self._credentials, options=options)
 
-    def _request(self, header: bytes, tensors_: Sequence[Array]) -> bytes:
+    def _request(self, header: bytes, tensors_: Sequence[Array | tensors.SharedArray]) -> bytes:
         data = tensors.join(header, tensors_) if tensors_ else header
         # Until the server has told its limit it is the server that refuses.
         if self.limits is not None and len(data) > self.limits.max_message_bytes:
