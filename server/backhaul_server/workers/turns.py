@@ -32,12 +32,12 @@ _FURTHER_BACK: Final = 0.050
 
 
 class _Place:
-    """Somebody's place in a line: a lock that is let go when it is his turn."""
+    """A place in a line, for turns or of a session: a lock that is let go when whoever has it is next."""
 
-    __slots__ = ("call", "ready")
+    __slots__ = ("ready", "turn")
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
+    def __init__(self, turn: _Turn) -> None:
+        self.turn = turn
         self.ready: LockType = allocate_lock()
         self.ready.acquire()
 
@@ -79,7 +79,7 @@ class TurnsWorker:
         self._clock = clock
         self._lock = Lock()  # guards what follows, for a few instructions at a time
         self._turn: _Turn | None = None
-        self.line: deque[tuple[_Turn, _Place]] = deque()
+        self.line: deque[_Place] = deque()
         self._aside = 0
         self._sessions: dict[Hashable, deque[_Place]] = {}
         self._running = 0
@@ -88,9 +88,9 @@ class TurnsWorker:
 
     def run(self, call: Call, session: Hashable, function: Callable[[Interrupt], T]) -> T:
         """The function's result, computed on this thread; see `Worker.run`."""
-        self._enter(call, session)
+        turn = _Turn(self, call, self._clock)
+        self._enter(turn, session)
         try:
-            turn = _Turn(self, call, self._clock)
             self._take(turn)
             try:
                 call.check()
@@ -122,27 +122,11 @@ class TurnsWorker:
             if self._turn is None and not self.line:
                 self._turn, turn.since = turn, self._clock()
                 return
-            place = _Place(turn.call)
-            entry = (turn, place)
-            self.line.append(entry)
+            place = _Place(turn)
+            self.line.append(place)
             if self._turn is None:
                 self._give()
-            patience = self._patience(entry)
-        while not self._is_ready(place, patience):
-            with self._lock:
-                if self._turn is turn:
-                    return
-                try:
-                    turn.call.check()
-                except BaseException:
-                    self.line.remove(entry)
-                    raise
-                self._look_aside()
-                patience = self._patience(entry)
-
-    def _patience(self, entry: tuple[_Turn, _Place]) -> float:
-        """Seconds until one in line looks again: the first looks after the one whose turn it is."""
-        return LONG if self.line and self.line[0] is entry else _FURTHER_BACK
+        self._wait(place, self.line)
 
     def _look_aside(self) -> None:
         """Let the one whose turn it is go on beside the turns when his step takes long."""
@@ -168,13 +152,13 @@ class TurnsWorker:
         if not self.line:
             self._turn = None
             return
-        turn, place = self.line.popleft()
-        self._turn, turn.since = turn, self._clock()
+        place = self.line.popleft()
+        self._turn, place.turn.since = place.turn, self._clock()
         place.ready.release()
 
     # Sessions
 
-    def _enter(self, call: Call, session: Hashable) -> None:
+    def _enter(self, turn: _Turn, session: Hashable) -> None:
         with self._lock:
             if self._closed:
                 raise shutting_down()
@@ -185,18 +169,14 @@ class TurnsWorker:
             if before is None:
                 self._sessions[session] = deque()
                 return
-            place = _Place(call)
+            place = _Place(turn)
             before.append(place)
-        while not self._is_ready(place, _FURTHER_BACK):
+        try:
+            self._wait(place, before)
+        except BaseException:
             with self._lock:
-                if place not in before:
-                    return
-                try:
-                    call.check()
-                except BaseException:
-                    before.remove(place)
-                    self._count_out()
-                    raise
+                self._count_out()
+            raise
 
     def _leave(self, session: Hashable) -> None:
         with self._lock:
@@ -212,10 +192,28 @@ class TurnsWorker:
         if self._closed and not self._running:
             self._ended.set()
 
-    @staticmethod
-    def _is_ready(place: _Place, patience: float) -> bool:
-        """Whether the turn comes while one has patience."""
-        remaining = place.call.remaining
-        if remaining is not None:
-            patience = min(patience, remaining + 0.001)  # past the deadline, so that it is seen
-        return place.ready.acquire(timeout=patience)
+    # Lines
+
+    def _wait(self, place: _Place, line: deque[_Place]) -> None:
+        """Wait in a line; leave it when nobody waits for the work any more."""
+        with self._lock:
+            patience = self._patience(place)
+        while not place.ready.acquire(timeout=patience):
+            with self._lock:
+                if place not in line:  # its turn came just now
+                    return
+                try:
+                    place.turn.call.check()
+                except BaseException:
+                    line.remove(place)
+                    raise
+                if line is self.line:
+                    self._look_aside()
+                patience = self._patience(place)
+
+    def _patience(self, place: _Place) -> float:
+        """Seconds until one looks again: the first in line looks after the one whose turn it is."""
+        patience = LONG if self.line and self.line[0] is place else _FURTHER_BACK
+        remaining = place.turn.call.remaining
+        # Past the deadline, so that it is seen.
+        return patience if remaining is None else min(patience, remaining + 0.001)
