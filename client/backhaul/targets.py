@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote
 
 from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.shared import MAX_SOCKET_PATH
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 VARIABLE: Final = "BACKHAUL_TARGET"
 EMBEDDED: Final = "embedded"
 
-_MAX_SOCKET_PATH: Final = 107  # Linux: sun_path has 108 bytes, the last of them 0
 _FORMS: Final = (
     "Write host:port, grpc://host:port, grpcs://host:port (with TLS), unix:///path/to/socket, "
     "or embedded."
@@ -97,14 +97,14 @@ def _unix(text: str, path: str) -> Target:
     if not path.startswith("/") or "\0" in path:
         raise _invalid(text, f"the path of the socket, {path!r}, does not begin at /")
     length = len(path.encode("utf-8", "surrogateescape"))
-    if length > _MAX_SOCKET_PATH:
+    if length > MAX_SOCKET_PATH:
         raise make_error(
             "INVALID_TARGET",
             f"The target {text!r} cannot be used: the path has {length} bytes, and the system takes "
-            f"at most {_MAX_SOCKET_PATH} for a socket. Put the socket into a directory with a shorter "
+            f"at most {MAX_SOCKET_PATH} for a socket. Put the socket into a directory with a shorter "
             "path.",
             target=text,
-            expected=_MAX_SOCKET_PATH,
+            expected=MAX_SOCKET_PATH,
             actual=length,
         )
     return Target(text, "unix", f"unix:{quote(path)}")

@@ -6,6 +6,7 @@ Nothing here opens a socket or maps memory: both ends use it on what they have m
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +27,7 @@ MIN_BYTES: Final = 1 << 16
 
 MAX_PACKET_BYTES: Final = 4096
 SOCKET_SUFFIX: Final = ".shm"
-MAX_SOCKET_PATH: Final = 107  # sun_path has 108 bytes, the last of them 0
+MAX_SOCKET_PATH: Final = 107  # Linux: sun_path has 108 bytes, the last of them 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class SharedArray:
     place: Place
     dtype: np.dtype
     shape: tuple[int, ...]
+
+
+def is_supported() -> bool:
+    """Whether this system can share memory so: by sealed memfds, with elements as they travel."""
+    return sys.platform == "linux" and sys.byteorder == "little"
 
 
 def aligned(nbytes: int) -> int:

@@ -107,16 +107,14 @@ def read(
         return shared(found, what)
     dtype = dtype_of(message.dtype)
     shape = read_shape(message.shape, what)
-    size = 1
-    for n in shape:
-        size *= n
-    if size * dtype.itemsize != len(data):
+    nbytes = _nbytes(dtype, shape)
+    if nbytes != len(data):
         raise make_error(
             "MALFORMED_REQUEST",
-            f"{what}: {dtype} of shape {shape} has {size * dtype.itemsize} bytes, "
+            f"{what}: {dtype} of shape {shape} has {nbytes} bytes, "
             f"but {len(data)} came. Elements travel in C order without padding.",
             operand=what,
-            expected=size * dtype.itemsize,
+            expected=nbytes,
             actual=len(data),
         )
     return copied(data, dtype, shape)
@@ -161,11 +159,9 @@ def shared_array(message: tensor_pb2.Tensor, what: str) -> SharedArray:
     """A tensor with the content ``shared``."""
     dtype = dtype_of(message.dtype)
     shape = read_shape(message.shape, what)
-    nbytes = dtype.itemsize
-    for n in shape:
-        nbytes *= n
     content = message.shared
-    return SharedArray(Place(content.segment, content.offset, nbytes), dtype, shape)
+    place = Place(content.segment, content.offset, _nbytes(dtype, shape))
+    return SharedArray(place, dtype, shape)
 
 
 def segment_unknown(segment: bytes, what: str) -> BackhaulError:
@@ -192,12 +188,17 @@ def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
     return shape
 
 
-@lru_cache(maxsize=4096)
-def _prefix(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """All of a `tensors` entry but its elements."""
+def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
     nbytes = dtype.itemsize
     for n in shape:
         nbytes *= n
+    return nbytes
+
+
+@lru_cache(maxsize=4096)
+def _prefix(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """All of a `tensors` entry but its elements."""
+    nbytes = _nbytes(dtype, shape)
     head = _type_fields(dtype, shape) + _DATA_FIELD + _varint(nbytes)
     return _TENSORS_FIELD + _varint(len(head) + nbytes) + head
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
+from backhaul.constants import frozen
 from backhaul.server_ops import OpInfo
 from backhaul.targets import Target
 from backhaul.transport import calls
@@ -129,7 +130,7 @@ class Transport(TransportState, ABC):
 
     def frozen(self, array: Array) -> Array:
         """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
-        return np.array(array, order="C", copy=True, subok=False)
+        return frozen(array)
 
     def _note(self, answer: Answer) -> None:
         if answer.limits is not None:

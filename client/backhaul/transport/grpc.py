@@ -13,12 +13,12 @@ import numpy as np
 from backhaul.targets import Target
 from backhaul.transport import Reply, Transport
 from backhaul.transport.channel import ChannelUser
-from backhaul.transport.shared_memory import OF_SEGMENTS, Loan, SharedMemory, is_supported
+from backhaul.transport.shared_memory import OF_SEGMENTS, Loan, SharedMemory
 from backhaul.unusable import connection_closed
 from backhaul_proto import codec, tensors
 from backhaul_proto.errors import InvalidArgument
 from backhaul_proto.messages import SERVICE, Answer, Execute
-from backhaul_proto.shared import MIN_BYTES, side_socket
+from backhaul_proto.shared import MIN_BYTES, is_supported, side_socket
 from backhaul_proto.v1 import service_pb2
 
 Array = np.ndarray[Any, Any]

@@ -24,7 +24,7 @@ import numpy as np
 from backhaul.transport.regions import Pool, Region, Segment, gaps, region_of
 from backhaul.transport.side_socket import Gone, NotOffered, SideSocket, failed
 from backhaul_proto.errors import BackhaulError, TransportError, make_error
-from backhaul_proto.shared import ALIGNMENT, MIN_BYTES, Place, SharedArray, aligned
+from backhaul_proto.shared import ALIGNMENT, MIN_BYTES, Place, SharedArray, aligned, is_supported
 
 Array = np.ndarray[Any, Any]
 
@@ -35,11 +35,6 @@ OF_SEGMENTS: Final = ("SEGMENT_UNKNOWN", "SEGMENT_RANGE")
 """Refusals of what is in shared memory: the same by the socket is good."""
 
 _LIMITS: Final = ("QUOTA_EXCEEDED", "MEMORY_LIMIT_EXCEEDED")
-
-
-def is_supported() -> bool:
-    """Whether memory can be shared on this system."""
-    return sys.platform == "linux" and sys.byteorder == "little"
 
 
 class Loan:

@@ -17,9 +17,9 @@ from grpc_reflection.v1alpha import reflection
 from backhaul_proto import codec, tensors
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE, Array
-from backhaul_proto.shared import SharedArray, side_socket
+from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
-from backhaul_server.service.shared_memory import Segments, is_supported
+from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.status import DETAILS_KEY, code_of, cut, details_of
 from backhaul_server.workers.call import Call
@@ -38,8 +38,6 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
 )
-
-_MAX_UNIX_PATH: Final = 107
 
 
 class Server:
@@ -214,11 +212,11 @@ def _ms(started: float) -> float:
 
 
 def _check_unix_path(path: str) -> None:
-    if len(os.fsencode(path)) > _MAX_UNIX_PATH:
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
         raise make_error(
             "INVALID_TARGET",
             f"The socket path {path} has {len(os.fsencode(path))} bytes; unix sockets allow "
-            f"{_MAX_UNIX_PATH}. Choose a shorter one.",
+            f"{MAX_SOCKET_PATH}. Choose a shorter one.",
             actual=path,
         )
     if not Path(path).is_absolute() or not Path(path).parent.is_dir():

@@ -10,7 +10,6 @@ import errno
 import mmap
 import os
 import secrets
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,11 +35,6 @@ from backhaul_proto.shared import (
 # Each segment holds a descriptor of the process, which may have 1024 by most systems' default.
 MAX_SEGMENTS: Final = 256
 SEGMENTS_OF_ONE: Final = 64
-
-
-def is_supported() -> bool:
-    """Whether this system has sealed memfds."""
-    return sys.platform == "linux" and sys.byteorder == "little"
 
 
 class Segment:
