@@ -13,7 +13,7 @@ from backhaul.targets import Target
 from backhaul.transport import Reply
 from backhaul.transport.aio import AsyncTransport
 from backhaul_proto import codec
-from backhaul_server.service.dispatch import Dispatcher, guarded, request_type
+from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.workers.call import Call, deadline_exceeded
 
 Array = np.ndarray[Any, Any]
@@ -61,12 +61,7 @@ class AsyncEmbeddedTransport(AsyncTransport):
         call: Call,
     ) -> tuple[Reply, Sequence[Array]]:
         """Runs on a thread of the pool."""
-        response, arrays = guarded(
-            method,
-            lambda: self._dispatcher.answer(
-                method, codec.parse(request_type(method), header), tensors, "", call
-            ),
-        )
+        response, arrays = self._dispatcher.call(method, header, tensors, call=call)
         # They may be the server's own memory.
         return codec.parse(reply, response), [array.copy() for array in arrays]
 

@@ -11,6 +11,7 @@ from backhaul.targets import Target
 from backhaul.transport import Reply, Transport
 from backhaul_proto import codec
 from backhaul_server.service.dispatch import Dispatcher
+from backhaul_server.workers.call import Call
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +32,7 @@ class EmbeddedTransport(Transport):
         timeout: float | None,
         session: bytes | None,
     ) -> tuple[Reply, Sequence[Array]]:
-        response, arrays = self._dispatcher.call(method, header, tensors, timeout=timeout)
+        response, arrays = self._dispatcher.call(method, header, tensors, call=Call(timeout))
         # They may be the server's own memory.
         return codec.parse(reply, response), [array.copy() for array in arrays]
 

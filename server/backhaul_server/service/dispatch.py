@@ -70,7 +70,6 @@ class Dispatcher:
         of_one = usable_memory() // 2 if session_memory is None else session_memory
         self.limits = Limits(max_message_bytes, min(of_one, total))
         self._engines = Engines(engine, self.limits.session_memory)
-        self._clock = clock
         self._worker: Worker = worker or TurnsWorker(clock=clock)
         self._sessions = SessionTable(
             self._engines, Pool(total), codec.read_block, self.limits, clock
@@ -93,7 +92,7 @@ class Dispatcher:
         arrays: Sequence[Array],
         *,
         principal: str = "",
-        timeout: float | None = None,
+        call: Call | None = None,
     ) -> Parts:
         """Answer a call whose tensors are handed over beside its header.
 
@@ -102,7 +101,7 @@ class Dispatcher:
             header: the request's message without its tensors.
             arrays: the tensors, which must not change from now on.
             principal: who asks.
-            timeout: seconds that the caller waits.
+            call: how long the caller waits, and whether still; None: as long as it takes.
 
         Returns:
             The response's message without its tensors, and the tensors; they may be the engine's own memory.
@@ -110,11 +109,11 @@ class Dispatcher:
         Raises:
             BackhaulError: whatever went wrong, typed.
         """
-        call = Call(timeout, self._clock)
+        waiting = call or Call()
 
         def answer() -> Parts:
             message = codec.parse(request_type(method), header)
-            return self.answer(method, message, arrays, principal, call)
+            return self.answer(method, message, arrays, principal, waiting)
 
         return guarded(method, answer)
 
