@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from tests.client.flaky import FlakyTransport
 
@@ -12,6 +13,8 @@ import backhaul.aio as bh
 from backhaul.targets import Target
 from backhaul.transport import Array, Reply
 from backhaul.transport.aio import AsyncTransport
+
+T = TypeVar("T")
 
 
 class GatedTransport(AsyncTransport):
@@ -53,6 +56,14 @@ class GatedTransport(AsyncTransport):
 
     async def _close(self) -> None:
         self.flaky.close()
+
+
+async def held(transport: GatedTransport, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A question that was run, and is answered when `GatedTransport.answer` is set."""
+    transport.answer.clear()
+    task = asyncio.create_task(question)
+    await transport.ran.acquire()
+    return task
 
 
 @asynccontextmanager

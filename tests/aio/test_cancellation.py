@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 from tests.aio.clients import in_loop, over_each_transport, value
-from tests.aio.gated import gated
+from tests.aio.gated import gated, held
 from tests.client.answering import INFO, answering
 from tests.client.flaky import blocks
 
@@ -65,9 +65,7 @@ async def test_a_question_cancelled_before_or_after_it_was_run(
 async def test_a_question_cancelled_while_it_waits_for_its_turn_sends_nothing() -> None:
     async with gated() as (tape, transport):
         x = tape.leaf(2.0)
-        transport.answer.clear()
-        first = asyncio.create_task(value(x * 3.0))
-        await transport.ran.acquire()
+        first = await held(transport, value(x * 3.0))
         second = asyncio.create_task(value(x * 5.0))
         await asyncio.sleep(0)
         await cancelled(second)
@@ -192,7 +190,8 @@ async def test_the_embedded_server_hears_of_it(monkeypatch: pytest.MonkeyPatch, 
     async with bh.connect("embedded") as connection, bh.Tape(connection) as tape:
         x = tape.leaf(2.0)
         assert await value(x * 1.0) == 2.0
-        dispatcher: Any = connection._transport._dispatcher  # type: ignore[union-attr]
+        transport: Any = connection._transport
+        dispatcher = transport._dispatcher
         answer: Callable[..., Any] = dispatcher.answer
         entered, go, refused = threading.Event(), threading.Event(), threading.Event()
 

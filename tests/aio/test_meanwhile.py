@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.aio.clients import in_loop, over_each_transport, value
-from tests.aio.gated import GatedTransport, gated
+from tests.aio.gated import GatedTransport, gated, held
 from tests.client.flaky import blocks
 
 import backhaul.aio as bh
@@ -20,9 +20,7 @@ from backhaul_proto.messages import Answer, Execute
 async def test_steps_recorded_meanwhile_travel_with_the_next_question() -> None:
     async with gated() as (tape, transport):
         x = tape.leaf([1.0, 2.0])
-        transport.answer.clear()
-        first = asyncio.create_task(value(x * 3.0))
-        await transport.ran.acquire()
+        first = await held(transport, value(x * 3.0))
         y = x * 5.0
         z = tape.leaf(np.ones(2)) + y
         transport.answer.set()
@@ -39,9 +37,7 @@ async def test_steps_recorded_meanwhile_travel_with_the_next_question() -> None:
 async def test_questions_of_one_tape_are_answered_one_after_the_other() -> None:
     async with gated() as (tape, transport):
         x = tape.leaf(2.0)
-        transport.answer.clear()
-        first = asyncio.create_task(value(x * 3.0))
-        await transport.ran.acquire()
+        first = await held(transport, value(x * 3.0))
         second = asyncio.create_task(value(x * 5.0))
         third = asyncio.create_task(value(x * 7.0))
         for _ in range(10):
@@ -59,9 +55,7 @@ async def test_what_is_released_meanwhile_is_released_with_the_next_question() -
         gone = tape.leaf(5.0)
         gone_id = gone._id
         del gone
-        transport.answer.clear()
-        first = asyncio.create_task(value(x * old))
-        await transport.ran.acquire()
+        first = await held(transport, value(x * old))
         late, new = old._id, tape.leaf(7.0)
         late_new = new._id
         del new
@@ -82,9 +76,7 @@ async def test_what_is_released_meanwhile_is_released_with_the_next_question() -
 async def test_a_tensor_released_while_its_value_is_on_the_way() -> None:
     async with gated() as (tape, transport):
         small, known = tape.leaf([1.0, 2.0]) * 3.0, tape.leaf(4.0)
-        transport.answer.clear()
-        asked = asyncio.create_task(bh.fetch(small, known))
-        await transport.ran.acquire()
+        asked = await held(transport, bh.fetch(small, known))
         tape.release(small, known)
         transport.answer.set()
         first, second = await asked
@@ -100,9 +92,7 @@ async def test_equal_constants_are_sent_once_also_when_met_again_meanwhile() -> 
     async with gated() as (tape, transport):
         x = tape.leaf(np.zeros(100))
         weights = np.arange(100.0)
-        transport.answer.clear()
-        first = asyncio.create_task(value(x + weights))
-        await transport.ran.acquire()
+        first = await held(transport, value(x + weights))
         again = x - weights
         transport.answer.set()
         assert await first == 4950.0
@@ -115,9 +105,7 @@ async def test_a_step_that_fails_meanwhile_fails_what_is_recorded_on_it() -> Non
     async with gated() as (tape, transport):
         a = tape.leaf([[1.0, 2.0], [2.0, 1.0]])
         low = bh.linalg.cholesky(a)
-        transport.answer.clear()
-        first = asyncio.create_task(value(a * 1.0))
-        await transport.ran.acquire()
+        first = await held(transport, value(a * 1.0))
         after, fine = bh.sum(low), bh.sum(a)
         transport.answer.set()
         assert await first == 6.0
@@ -181,9 +169,7 @@ async def test_steps_recorded_while_others_are_refused_wait_for_the_next_questio
 async def test_a_question_waiting_for_its_turn_finds_the_tape_closed() -> None:
     async with gated() as (tape, transport):
         x = tape.leaf(2.0)
-        transport.answer.clear()
-        first = asyncio.create_task(value(x * 3.0))
-        await transport.ran.acquire()
+        first = await held(transport, value(x * 3.0))
         closing = asyncio.create_task(tape.close())
         await asyncio.sleep(0)
         waiting = asyncio.create_task(value(x * 5.0))

@@ -9,6 +9,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -151,7 +152,7 @@ def test_a_segment_that_is_not_there_any_more_is_unknown(client: Client) -> None
     session = secrets.token_bytes(16)
     unknown = (grpc.StatusCode.FAILED_PRECONDITION, "SEGMENT_UNKNOWN")
     for name in (bytes(16), b"", b"x" * 10_000):
-        found = refusal(lambda name=name: client.squared(session, 0, segment=name))  # type: ignore[misc]
+        found = refusal(partial(client.squared, session, 0, segment=name))
         assert found[:2] == unknown
     assert client.ask(free=shared_memory_pb2.FreeSegment(id=client.id))[0].HasField("freed")
     status, reason, facts = refusal(lambda: client.squared(session, 0))

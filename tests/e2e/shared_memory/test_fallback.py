@@ -144,7 +144,7 @@ def test_it_cannot_be_demanded_of_a_target_that_is_no_unix_socket(target: str) -
 
 def test_what_is_no_yes_or_no_is_refused() -> None:
     with pytest.raises(bh.InvalidArgument):
-        bh.connect("unix:///tmp/s", shared_memory="yes")  # type: ignore[arg-type]
+        bh.connect("unix:///tmp/s", shared_memory="yes")  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.parametrize("words", [b"", b"\xff", b"\x22\x00", b"\x0a\x00"], ids=str)
