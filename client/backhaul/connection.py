@@ -7,11 +7,13 @@ import os
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from backhaul.known_blocks import KnownBlocks
+from backhaul.progress import Progress, Reporting, reporting
 from backhaul.server_ops import OpInfo
 from backhaul.targets import Target, default_target, parse_target
 from backhaul.unusable import connection_closed
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from backhaul.session import Session
     from backhaul.transport import Transport
 
-BLOCK_BYTES: Final = 64 << 20
 INFERRED_KEPT: Final = 4096
 CLOSED_AT_ONCE: Final = 8
 """Sessions of tapes that are gone which a call closes on its way; the rest wait for later ones."""
@@ -38,6 +39,7 @@ def connect(
     token: str | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
+    progress: Callable[[Progress], object] | bool | None = None,
 ) -> Connection:
     """Say where tapes send their work. Nothing is sent before the first question.
 
@@ -49,9 +51,11 @@ def connect(
         tls: file of root certificates (PEM) that the server's certificate is checked against, with
             ``grpcs://`` or ``host:port``. Left out: with ``grpcs://`` the system's.
         timeout: seconds that each call may take; None: as long as it takes.
+        progress: called with a `Progress` as large arrays (over 4 MiB) travel, by the thread that asks; what it
+            raises ends the call. True: a bar in the terminal or notebook for transfers that take over 2 s.
 
     Raises:
-        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout, progress or combination that cannot be.
         PermissionDenied: the token would travel in the clear.
 
     Example:
@@ -72,7 +76,9 @@ def connect(
             "grpcs://host:port, or leave the token out.",
             target=parsed,
         )
-    return Connection(parsed, token=token, tls=roots, timeout=_seconds(timeout))
+    return Connection(
+        parsed, token=token, tls=roots, timeout=_seconds(timeout), reporting=reporting(progress)
+    )
 
 
 def _seconds(timeout: Any) -> float | None:
@@ -117,8 +123,10 @@ class Connection:
         token: str | None = None,
         tls: Path | None = None,
         timeout: float | None = None,
+        reporting: Reporting | None = None,
     ) -> None:
         self._target = target
+        self._reporting = reporting
         self._token = token
         self._tls = tls
         self.timeout = timeout
@@ -205,12 +213,6 @@ class Connection:
 
         return Session(self, recorder, memory_limit)
 
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of arrays beyond which what was recorded is sent without a question."""
-        limits = None if self._transport is None else self._transport.limits
-        return BLOCK_BYTES if limits is None else min(BLOCK_BYTES, limits.max_message_bytes // 2)
-
     def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
         """The results of an op that the client does not know: asked once for these arguments."""
         key = (op, avals, attributes)
@@ -258,7 +260,9 @@ class Connection:
             return EmbeddedTransport(self._target)
         from backhaul.transport.grpc import GrpcTransport
 
-        return GrpcTransport(self._target, token=self._token, tls=self._tls)
+        return GrpcTransport(
+            self._target, token=self._token, tls=self._tls, reporting=self._reporting
+        )
 
     def _close_forgotten(self, transport: Transport, at_most: int) -> None:
         for _ in range(at_most):

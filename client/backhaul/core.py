@@ -21,6 +21,9 @@ from backhaul_proto.messages import CONSTANT, Answer, Call, Question
 
 Array = np.ndarray[Any, Any]
 
+BLOCK_BYTES: Final = 64 << 20
+"""Bytes of arrays beyond which what was recorded is sent without a question, so that they do not heap up."""
+
 _CONSTANT: Final = Call(CONSTANT)
 
 
@@ -121,7 +124,7 @@ class Core:
 
     def _source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
         waiting = self.recorder.columns.nbytes
-        if waiting and waiting + sum(x.nbytes for x in arrays) > self.connection.block_bytes:
+        if waiting and waiting + sum(x.nbytes for x in arrays) > BLOCK_BYTES:
             self._ask()
         return self.recorder.source(call, arrays, type_)
 
@@ -180,10 +183,13 @@ class Core:
     def _take_dropped(self) -> None:
         self.recorder.mend()
         self.failures.spread(self.recorder)  # first: what depends on a node may outlive its handle
-        constants, types, dropped = self.recorder.constants, self.recorder.types, self.dropped
+        recorder, dropped = self.recorder, self.dropped
+        constants, types = recorder.constants, recorder.types
         for _ in range(len(dropped)):
             node = dropped.popleft()
             if node > 0 and (node not in constants or constants.drop(node)):
                 self._to_release.add(node)
-                types.pop(node, None)
+                type_ = types.pop(node, None)
+                if type_ is not None and type_.is_leaf:
+                    recorder.leaf_bytes -= type_.aval.nbytes
         self.failures.drop(self._to_release)

@@ -36,6 +36,7 @@ class Recorder:
         sources: where nodes were recorded.
         constants: constants by content.
         has_tangent: whether any leaf has a tangent.
+        leaf_bytes: bytes of the leaves that live, or a little more after an interrupt.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class Recorder:
         "constants",
         "full_at",
         "has_tangent",
+        "leaf_bytes",
         "lock",
         "next_id",
         "sources",
@@ -58,6 +60,7 @@ class Recorder:
         self.sources = Sources()
         self.constants = Constants()
         self.has_tangent = False
+        self.leaf_bytes = 0
 
     def step(self, signature: Signature, operands: list[int]) -> int:
         """Record a step. Returns the id of its first result; further ones count on.
@@ -111,6 +114,8 @@ class Recorder:
         columns.tensors += arrays
         columns.nbytes += sum(each.nbytes for each in arrays)
         self.types[node] = type_
+        if type_.is_leaf:
+            self.leaf_bytes += type_.aval.nbytes
         sources.offsets.append(frame.f_lasti)
         self.has_tangent |= type_.has_tangent
         self.next_id = node + 1

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from backhaul.answer_size import answer_bytes
 from backhaul.columns import Piece
 from backhaul.recorder import Recorder
 from backhaul_proto import codec
@@ -160,6 +161,7 @@ class Session:
             question,
             release,
             self._memory_limit if seq == 1 else 0,  # the request that opens it
+            answer_bytes(self._recorder, values, question),
         )
         header, _ = codec.write_execute(request)
         digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()

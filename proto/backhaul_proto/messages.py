@@ -103,6 +103,8 @@ class Execute:
     """A block of steps and the questions at its end; see ExecuteRequest.
 
     ``memory_limit`` is an option of the session that it opens, in bytes; 0: what the server allows.
+    ``answer_bytes`` does not travel: the arrays of the answer have that many bytes at most, as far as the
+    client knows. By it the way is chosen.
     """
 
     session: bytes
@@ -115,6 +117,7 @@ class Execute:
     question: Question | None = None
     release: Sequence[int] = ()
     memory_limit: int = 0
+    answer_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _NUMBERS: Final[dict[np.dtype, Any]] = {dtype: number for number, dtype in _DTYP
 
 _TENSORS_FIELD: Final = b"\x7a"  # field 15, length-delimited: `tensors` of requests and answers
 _DATA_FIELD: Final = b"\x7a"  # field 15, length-delimited: Tensor.data
+_CHUNKED: Final = b"\x1a\x00"  # field 3, an empty message: Tensor.chunked
 
 
 def number_of(dtype: np.dtype) -> Any:
@@ -64,11 +65,29 @@ def little_endian(array: Array) -> Array:
 
 def join(header: bytes, tensors: Iterable[Array]) -> bytes:
     """A message's bytes: its other fields, then its field 15, ``repeated Tensor tensors``."""
-    segments: list[Any] = [header]
+    parts: list[Any] = [header]
     for tensor in tensors:
-        array = little_endian(tensor)
-        segments += (_prefix(array.dtype.newbyteorder("="), array.shape), array)
-    return b"".join(segments)
+        parts += segments(tensor)
+    return b"".join(parts)
+
+
+def length(header: bytes, tensors: Iterable[Array]) -> int:
+    """How many bytes `join` gives."""
+    return len(header) + sum(
+        len(_prefix(each.dtype.newbyteorder("="), each.shape)) + each.nbytes for each in tensors
+    )
+
+
+def segments(tensor: Array) -> tuple[bytes, Array]:
+    """An entry of field 15 in two parts, the second its elements."""
+    array = little_endian(tensor)
+    return _prefix(array.dtype.newbyteorder("="), array.shape), array
+
+
+def chunked_entry(array: Array) -> bytes:
+    """An entry of field 15 whose elements follow in chunks."""
+    head = _type(array.dtype, array.shape) + _CHUNKED
+    return _TENSORS_FIELD + varint(len(head)) + head
 
 
 def fill(message: tensor_pb2.Tensor, array: Array) -> None:
@@ -86,6 +105,13 @@ def read(message: tensor_pb2.Tensor, what: str = "tensor") -> Array:
     """
     dtype = dtype_of(message.dtype)
     shape = read_shape(message.shape, what)
+    if message.HasField("chunked"):
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"{what}: its elements are said to follow in chunks. They do only for the `tensors` of the "
+            "header of an ExecuteStream; elsewhere they stand in `data`.",
+            operand=what,
+        )
     data = message.data
     size = 1
     for n in shape:
@@ -126,18 +152,22 @@ def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
 @lru_cache(maxsize=4096)
 def _prefix(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     """All of a `tensors` entry but its elements."""
-    sizes = b"".join(map(_varint, shape))
     nbytes = dtype.itemsize
     for n in shape:
         nbytes *= n
-    head = b"\x08" + _varint(number_of(dtype))
-    if sizes:
-        head += b"\x12" + _varint(len(sizes)) + sizes
-    head += _DATA_FIELD + _varint(nbytes)
-    return _TENSORS_FIELD + _varint(len(head) + nbytes) + head
+    head = _type(dtype, shape) + _DATA_FIELD + varint(nbytes)
+    return _TENSORS_FIELD + varint(len(head) + nbytes) + head
 
 
-def _varint(value: int) -> bytes:
+def _type(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """Fields 1 and 2 of a Tensor: its dtype and shape."""
+    head = b"\x08" + varint(number_of(dtype))
+    sizes = b"".join(map(varint, shape))
+    return head + b"\x12" + varint(len(sizes)) + sizes if sizes else head
+
+
+def varint(value: int) -> bytes:
+    """A number as protobuf writes lengths."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -51,7 +51,9 @@ def serve(settings: ServerSettings) -> int:
         session_memory=settings.session_memory,
         memory=settings.memory,
     )
-    server = Server(dispatcher, settings.addresses, threads=settings.threads)
+    server = Server(
+        dispatcher, settings.addresses, threads=settings.threads, streams=settings.streams
+    )
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)

@@ -80,9 +80,7 @@ class Transport(ABC):
         Raises:
             BackhaulError: whatever went wrong, typed.
         """
-        self._check_usable()
-        with self._lock:
-            self.calls[method] += 1
+        self._begin(method)
         return self._call(method, header, tensors, reply, timeout, session)
 
     @abstractmethod
@@ -108,7 +106,21 @@ class Transport(ABC):
     def execute(self, request: Execute, *, timeout: float | None) -> Answer:
         """Run a block of steps and answer its questions."""
         header, tensors = codec.write_execute(request)
-        message, arrays = self.call(
+        message, arrays = self._execute(request, header, tensors, timeout)
+        answer = codec.read_answer(message, arrays)
+        if answer.limits is not None:
+            self._keep_to(answer.limits)
+        return answer
+
+    def _execute(
+        self,
+        request: Execute,
+        header: bytes,
+        tensors: Sequence[Array],
+        timeout: float | None,
+    ) -> tuple[service_pb2.ExecuteResponse, Sequence[Array]]:
+        """Send a request, written already, by the way that suits its size."""
+        return self.call(
             "Execute",
             header,
             tensors,
@@ -116,10 +128,6 @@ class Transport(ABC):
             timeout=timeout,
             session=request.session,
         )
-        answer = codec.read_answer(message, arrays)
-        if answer.limits is not None:
-            self._keep_to(answer.limits)
-        return answer
 
     def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
         """Close a session and free what it holds."""
@@ -204,11 +212,14 @@ class Transport(ABC):
         if limits.max_message_bytes:  # 0: the server has not said
             self.limits = limits
 
-    def _check_usable(self) -> None:
+    def _begin(self, method: str) -> None:
+        """Count a call that is about to be made, if one can be."""
         if os.getpid() != self._process:
             raise forked(self.target)
         if self._closed:
             raise connection_closed(self.target)
+        with self._lock:
+            self.calls[method] += 1
 
 
 def _op_info(message: service_pb2.OpInfo) -> OpInfo:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+import numpy as np
 from google.protobuf.message import Message
 
 from backhaul_proto import codec, tensors
@@ -27,7 +28,7 @@ from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
 from backhaul_server.sessions.engines import Engines
-from backhaul_server.sessions.pool import Pool
+from backhaul_server.sessions.pool import Pool, Reservation
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.workers.thread import Call, ThreadWorker
 
@@ -118,6 +119,34 @@ class Dispatcher:
     ) -> Parts:
         """Answer a parsed request; to be called within `guarded`."""
         return HANDLERS[method](self, message, arrays, principal, call)
+
+    def reserve(
+        self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
+    ) -> Reservation:
+        """Memory for a request whose tensors are still to come; to be called within `guarded`."""
+        absent = [np.empty(0)] * len(request.tensors)
+        known = codec.read_execute(request, absent)
+        return self._worker.run(call, lambda: self._sessions.reserve(principal, known, nbytes))
+
+    def execute_reserved(
+        self,
+        request: service_pb2.ExecuteRequest,
+        arrays: Sequence[Array],
+        reservation: Reservation,
+        principal: str,
+        call: Call,
+    ) -> Parts:
+        """Answer an Execute whose tensors have come; to be called within `guarded`.
+
+        The reservation ends where the session begins to count them itself.
+        """
+        known = codec.read_execute(request, arrays)
+
+        def run() -> Answer:
+            reservation.release()
+            return self._sessions.execute(principal, known, call.check)
+
+        return codec.write_answer(self._worker.run(call, run))
 
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""

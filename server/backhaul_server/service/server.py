@@ -15,15 +15,18 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from backhaul_proto import codec, tensors
+from backhaul_proto.chunks import MAX_CHUNK_BYTES
 from backhaul_proto.errors import BackhaulError, make_error
-from backhaul_proto.messages import SERVICE
+from backhaul_proto.messages import SERVICE, Array
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
-from backhaul_server.service.status import DETAILS_KEY, code_of, cut, details_of
+from backhaul_server.service.status import refuse
+from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
+from backhaul_server.service.streams import ExecuteStream
 from backhaul_server.workers.thread import Call
 
 log = logging.getLogger("backhaul.server")
 
-_STREAMED_TENSORS: Final = ("Execute",)
+_TENSORS_BESIDE: Final = ("Execute",)
 """Calls whose message carries its tensors in field 15, beside the header."""
 
 # The server tolerates the keepalive pings that our clients send (every 30 s, also without calls).
@@ -36,6 +39,9 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 
+_CHUNK_FRAME: Final = 64
+"""What a chunk's message has beside its data, at most."""
+
 _MAX_UNIX_PATH: Final = 107
 
 
@@ -45,20 +51,28 @@ class Server:
     Args:
         dispatcher: what answers the calls; closed with the server.
         addresses: where to listen: ``host:port`` (port 0: any free one) or ``unix:/path``.
-        threads: how many calls may be in the server at once, waiting ones included.
+        threads: how many calls may be in the server at once, waiting ones included; streams apart.
+        streams: how many streams may be in the server at once.
 
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, addresses: Sequence[str], *, threads: int = 64
+        self,
+        dispatcher: Dispatcher,
+        addresses: Sequence[str],
+        *,
+        threads: int = 64,
+        streams: int = 16,
     ) -> None:
         self._dispatcher = dispatcher
-        limit = dispatcher.limits.max_message_bytes
+        self._stream = ExecuteStream(dispatcher, streams)
+        # A chunk is taken whatever the limit is; other messages are checked against it here.
+        limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
             ThreadPoolExecutor(threads, "backhaul-call"),
-            handlers=[_Handlers(dispatcher)],
+            handlers=[_Handlers(dispatcher, self._stream)],
             options=[
                 *_OPTIONS,
                 ("grpc.max_receive_message_length", limit),
@@ -85,6 +99,7 @@ class Server:
         """
         self._health.enter_graceful_shutdown()
         self._server.stop(grace).wait()
+        self._stream.close()
         self._dispatcher.close()
         log.info("stopped")
 
@@ -110,13 +125,16 @@ class Server:
 class _Handlers(grpc.GenericRpcHandler):
     """The service's methods, as handlers of raw bytes: what cannot be parsed gets a typed error too."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, stream: ExecuteStream) -> None:
         self._methods: dict[str, Any] = {
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(
                 _Method(dispatcher, name), None, None
             )
             for name in HANDLERS
         }
+        self._methods[f"/{SERVICE}/{EXECUTE_STREAM}"] = grpc.stream_stream_rpc_method_handler(
+            stream, None, None
+        )
 
     def service(self, handler_call_details: Any) -> Any:
         return self._methods.get(handler_call_details.method)
@@ -137,32 +155,40 @@ class _Method:
         try:
             response = guarded(self._name, lambda: self._answer(data, call))
         except BackhaulError as error:
-            log.info(
-                "refused",
-                extra={"method": self._name, "reason": error.reason, "ms": _ms(started)},
-            )
-            context.set_trailing_metadata(((DETAILS_KEY, details_of(error)),))
-            context.abort(code_of(error), cut(error.message, 1024))
+            refuse(context, error, self._name, started)
         log.debug("answered", extra={"method": self._name, "ms": _ms(started)})
         return response
 
     def _answer(self, data: bytes, call: Call) -> bytes:
-        message: Any = codec.parse(self._request, data)
-        arrays = tensors.read_all(message.tensors) if self._name in _STREAMED_TENSORS else []
-        header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
-        self._check_size(len(header) + sum(each.nbytes for each in results))
-        return tensors.join(header, results)
-
-    def _check_size(self, nbytes: int) -> None:
         limit = self._dispatcher.limits.max_message_bytes
-        if nbytes > limit:
+        if len(data) > limit:
             raise make_error(
                 "MESSAGE_TOO_LARGE",
-                f"The answer has {nbytes} bytes, the server sends at most {limit}. Ask for fewer arrays "
-                "at once (wrt=), or raise the server's --max-message-bytes.",
-                expected=limit,
-                actual=nbytes,
+                f"The request has {len(data)} bytes, the server takes at most {limit}. Send it by "
+                f"{EXECUTE_STREAM}, in pieces, or raise the server's --max-message-bytes.",
+                too_large="request",
+                limit=limit,
+                actual=len(data),
             )
+        message: Any = codec.parse(self._request, data)
+        arrays: list[Array] = []
+        if self._name in _TENSORS_BESIDE:
+            arrays = tensors.read_all(message.tensors)
+            limit = min(limit, message.max_response_bytes or limit)
+        header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
+        response = tensors.length(header, results)
+        if response > limit:
+            raise make_error(
+                "MESSAGE_TOO_LARGE",
+                f"The answer has {response} bytes, of which the call or the server allows {limit}. The steps "
+                f"were run. Ask again by {EXECUTE_STREAM}; or ask for fewer arrays at once (wrt=), or raise "
+                "the server's --max-message-bytes.",
+                too_large="answer",
+                needed=response,
+                limit=limit,
+                actual=response,
+            )
+        return tensors.join(header, results)
 
 
 def _ms(started: float) -> float:
