@@ -43,9 +43,7 @@ def serve(
     ] = None,
     max_message_bytes: Annotated[
         int | None,
-        typer.Option(
-            help="Largest message either way (1 GiB); what is larger travels in pieces."
-        ),
+        typer.Option(help="Largest message either way (1 GiB); what is larger travels in pieces."),
     ] = None,
     session_memory: Annotated[
         str | None,
@@ -56,6 +54,13 @@ def serve(
     memory: Annotated[
         str | None,
         typer.Option(help="Memory of all sessions together (four fifths of what the process may)."),
+    ] = None,
+    shared_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory shared with clients of the unix socket, such as 2GiB; 0: none (an eighth of what "
+            "the process may)."
+        ),
     ] = None,
     grace: Annotated[
         float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")

@@ -1,4 +1,4 @@
-"""When a call that broke is made again: with pauses that grow, at random, and never past the caller's timeout."""
+"""When a call that broke is made again: after pauses that grow, and never past the caller's timeout."""
 
 from __future__ import annotations
 

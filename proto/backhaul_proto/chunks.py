@@ -184,7 +184,9 @@ class Incoming(Generic[H]):
         for each, array in zip(self.header.tensors, self._arrays, strict=True):
             if not each.HasField("chunked"):
                 continue
-            if array.dtype.kind == "b":  # any byte but 0 is true, and an array of bools has 1 for it
+            if (
+                array.dtype.kind == "b"
+            ):  # any byte but 0 is true, and an array of bools has 1 for it
                 np.not_equal(array.view(np.uint8), 0, out=array)
             elif sys.byteorder == "big":
                 array.byteswap(inplace=True)

@@ -8,17 +8,20 @@ out is ordinary protobuf. The reader is the stock parser and one copy into align
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from backhaul_proto.catalog.avals import MAX_RANK, is_array_shape
-from backhaul_proto.errors import make_error
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.shared import Place, SharedArray
 from backhaul_proto.v1 import tensor_pb2
 
 Array = np.ndarray[Any, Any]
+ReadShared = Callable[[SharedArray, str], Array]
+"""Gives the array of a tensor in shared memory, called by the second argument in errors."""
 
 _LARGEST_ITEM: Final = 16
 _DTYPES: Final = {
@@ -31,6 +34,7 @@ _NUMBERS: Final[dict[np.dtype, Any]] = {dtype: number for number, dtype in _DTYP
 _TENSORS_FIELD: Final = b"\x7a"  # field 15, length-delimited: `tensors` of requests and answers
 _DATA_FIELD: Final = b"\x7a"  # field 15, length-delimited: Tensor.data
 _CHUNKED: Final = b"\x1a\x00"  # field 3, an empty message: Tensor.chunked
+_SHARED_FIELD: Final = b"\x22"  # field 4, length-delimited: Tensor.shared
 
 
 def number_of(dtype: np.dtype) -> Any:
@@ -63,7 +67,7 @@ def little_endian(array: Array) -> Array:
     return array
 
 
-def join(header: bytes, tensors: Iterable[Array]) -> bytes:
+def join(header: bytes, tensors: Iterable[Array | SharedArray]) -> bytes:
     """A message's bytes: its other fields, then its field 15, ``repeated Tensor tensors``."""
     parts: list[Any] = [header]
     for tensor in tensors:
@@ -71,22 +75,27 @@ def join(header: bytes, tensors: Iterable[Array]) -> bytes:
     return b"".join(parts)
 
 
-def length(header: bytes, tensors: Iterable[Array]) -> int:
+def length(header: bytes, tensors: Iterable[Array | SharedArray]) -> int:
     """How many bytes `join` gives."""
     return len(header) + sum(
-        len(_prefix(each.dtype.newbyteorder("="), each.shape)) + each.nbytes for each in tensors
+        len(_shared(each))
+        if isinstance(each, SharedArray)
+        else len(_prefix(each.dtype.newbyteorder("="), each.shape)) + each.nbytes
+        for each in tensors
     )
 
 
-def segments(tensor: Array) -> tuple[bytes, Array]:
-    """An entry of field 15 in two parts, the second its elements."""
+def segments(tensor: Array | SharedArray) -> tuple[Any, ...]:
+    """An entry of field 15 in parts, its elements last where they travel with it."""
+    if isinstance(tensor, SharedArray):
+        return (_shared(tensor),)
     array = little_endian(tensor)
     return _prefix(array.dtype.newbyteorder("="), array.shape), array
 
 
 def chunked_entry(array: Array) -> bytes:
     """An entry of field 15 whose elements follow in chunks."""
-    head = _type(array.dtype, array.shape) + _CHUNKED
+    head = _type_fields(array.dtype.newbyteorder("="), array.shape) + _CHUNKED
     return _TENSORS_FIELD + varint(len(head)) + head
 
 
@@ -97,22 +106,35 @@ def fill(message: tensor_pb2.Tensor, array: Array) -> None:
     message.data = little_endian(array).tobytes()
 
 
-def read(message: tensor_pb2.Tensor, what: str = "tensor") -> Array:
+def read(
+    message: tensor_pb2.Tensor, what: str = "tensor", shared: ReadShared | None = None
+) -> Array:
     """The array of a Tensor message, in memory of its own.
 
+    Args:
+        message: what came.
+        what: its name in errors.
+        shared: reads tensors in shared memory; None: there is none.
+
     Raises:
-        InvalidArgument: DTYPE_NOT_SUPPORTED, or MALFORMED_REQUEST when shape and data do not agree.
+        InvalidArgument: DTYPE_NOT_SUPPORTED, MALFORMED_REQUEST when shape and data do not agree, or
+            SEGMENT_UNKNOWN.
     """
+    data = message.data
+    if not data and message.HasField("shared"):
+        found = shared_array(message, what)
+        if shared is None:
+            raise segment_unknown(found.place.segment, what)
+        return shared(found, what)
     dtype = dtype_of(message.dtype)
     shape = read_shape(message.shape, what)
-    if message.HasField("chunked"):
+    if not data and message.HasField("chunked"):
         raise make_error(
             "MALFORMED_REQUEST",
             f"{what}: its elements are said to follow in chunks. They do only for the `tensors` of the "
             "header of an ExecuteStream; elsewhere they stand in `data`.",
             operand=what,
         )
-    data = message.data
     size = 1
     for n in shape:
         size *= n
@@ -125,15 +147,64 @@ def read(message: tensor_pb2.Tensor, what: str = "tensor") -> Array:
             expected=size * dtype.itemsize,
             actual=len(data),
         )
+    return copied(data, dtype, shape)
+
+
+def read_all(
+    messages: Sequence[tensor_pb2.Tensor], shared: ReadShared | None = None
+) -> list[Array]:
+    """The arrays of all these messages."""
+    return [read(message, name_of(i), shared) for i, message in enumerate(messages)]
+
+
+def name_of(index: int) -> str:
+    """What the tensor of a message is called in errors."""
+    return f"tensor {index}"
+
+
+def copied(data: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
+    """The array of these bytes, as they travel, in memory of its own."""
     if dtype.kind == "b":
         return np.frombuffer(data, np.uint8).astype(dtype).reshape(shape)
     flat = np.frombuffer(data, dtype.newbyteorder("<"))
     return flat.astype(dtype, copy=True).reshape(shape)
 
 
-def read_all(messages: Sequence[tensor_pb2.Tensor]) -> list[Array]:
-    """The arrays of all these messages."""
-    return [read(message, f"tensor {i}") for i, message in enumerate(messages)]
+def write_into(data: Any, array: Array) -> None:
+    """Write an array as its bytes travel into memory of its size."""
+    dtype = array.dtype.newbyteorder("<")
+    np.copyto(np.frombuffer(data, dtype).reshape(array.shape), array)
+
+
+def shared_arrays(messages: Sequence[tensor_pb2.Tensor]) -> list[tuple[str, SharedArray]]:
+    """Those of these tensors that are in shared memory, with their names in errors."""
+    return [
+        (name_of(i), shared_array(message, name_of(i)))
+        for i, message in enumerate(messages)
+        if message.HasField("shared")
+    ]
+
+
+def shared_array(message: tensor_pb2.Tensor, what: str) -> SharedArray:
+    """A tensor with the content ``shared``."""
+    dtype = dtype_of(message.dtype)
+    shape = read_shape(message.shape, what)
+    nbytes = dtype.itemsize
+    for n in shape:
+        nbytes *= n
+    content = message.shared
+    return SharedArray(Place(content.segment, content.offset, nbytes), dtype, shape)
+
+
+def segment_unknown(segment: bytes, what: str) -> BackhaulError:
+    """The error of a segment that is not there for this caller."""
+    return make_error(
+        "SEGMENT_UNKNOWN",
+        f"{what}: there is no such segment of shared memory here. It was freed, or its side socket was "
+        "closed, as by a restart of the server. Send the elements with the message.",
+        operand=what,
+        segment=segment[:64].hex(),
+    )
 
 
 def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
@@ -155,14 +226,22 @@ def _prefix(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     nbytes = dtype.itemsize
     for n in shape:
         nbytes *= n
-    head = _type(dtype, shape) + _DATA_FIELD + varint(nbytes)
+    head = _type_fields(dtype, shape) + _DATA_FIELD + varint(nbytes)
     return _TENSORS_FIELD + varint(len(head) + nbytes) + head
 
 
-def _type(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Fields 1 and 2 of a Tensor: its dtype and shape."""
-    head = b"\x08" + varint(number_of(dtype))
+def _shared(tensor: SharedArray) -> bytes:
+    """A `tensors` entry whose elements are in shared memory."""
+    place = tensor.place
+    content = b"\x0a" + varint(len(place.segment)) + place.segment
+    content += b"\x10" + varint(place.offset)
+    head = _type_fields(tensor.dtype, tensor.shape) + _SHARED_FIELD + varint(len(content)) + content
+    return _TENSORS_FIELD + varint(len(head)) + head
+
+
+def _type_fields(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     sizes = b"".join(map(varint, shape))
+    head = b"\x08" + varint(number_of(dtype))
     return head + b"\x12" + varint(len(sizes)) + sizes if sizes else head
 
 

@@ -23,7 +23,15 @@ class ServerSettings(BaseSettings):
         64, ge=1, description="Calls in the server at once, waiting ones included."
     )
     streams: int = Field(
-        16, ge=1, description="Large requests and answers in the server at once, beside those calls."
+        16,
+        ge=1,
+        description="Large requests and answers in the server at once, beside those calls.",
+    )
+    lanes: int | None = Field(
+        None,
+        ge=1,
+        description="Long steps that may be computed beside the small work; None: one for each four cores. "
+        "BLAS takes the cores divided by it.",
     )
     max_message_bytes: int = Field(
         1 << 30,
@@ -41,6 +49,12 @@ class ServerSettings(BaseSettings):
         None,
         gt=0,
         description="Memory that all sessions may use together; None: four fifths of what the process may.",
+    )
+    shared_memory: ByteSize | None = Field(
+        None,
+        ge=0,
+        description="Memory shared with clients of the unix socket, such as 2GiB; 0: none; None: an eighth "
+        "of what the process may use.",
     )
     grace: float = Field(
         10.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -138,7 +139,7 @@ def test_chunks_may_be_cut_anywhere() -> None:
     arrays = [random_bits(50, "int16"), random_bits(7, "int16"), random_bits(90, "int16")]
     data = b"".join(each.tobytes() for each in arrays)
     cuts = [0, 1, 3, 99, 130, 131, len(data)]
-    pieces = [data[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    pieces = [data[a:b] for a, b in itertools.pairwise(cuts)]
     header = header_of((50,), (7, 1), (0,), (90,), dtype="int16")
     _, found = read([header, *map(message_of, pieces)])
     assert [each.tobytes() for each in (found[0], found[1], found[3])] == [
@@ -192,7 +193,9 @@ BAD: list[tuple[str, list[bytes], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("messages", "words"), [(m, w) for _, m, w in BAD], ids=[b[0] for b in BAD])
+@pytest.mark.parametrize(
+    ("messages", "words"), [(m, w) for _, m, w in BAD], ids=[b[0] for b in BAD]
+)
 def test_what_is_not_as_declared_is_refused(messages: list[bytes], words: str) -> None:
     with pytest.raises(InvalidArgument, match=words) as error:
         read(messages)

@@ -18,11 +18,14 @@ from backhaul_proto import codec, tensors
 from backhaul_proto.chunks import MAX_CHUNK_BYTES
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE, Array
+from backhaul_proto.shared import SharedArray, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
+from backhaul_server.service.shared_memory import Segments, is_supported
+from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.status import refuse
 from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
 from backhaul_server.service.streams import ExecuteStream
-from backhaul_server.workers.thread import Call
+from backhaul_server.workers.call import Call
 
 log = logging.getLogger("backhaul.server")
 
@@ -53,6 +56,7 @@ class Server:
         addresses: where to listen: ``host:port`` (port 0: any free one) or ``unix:/path``.
         threads: how many calls may be in the server at once, waiting ones included; streams apart.
         streams: how many streams may be in the server at once.
+        shared_memory: most bytes of memory shared with clients of unix sockets; 0: none is offered.
 
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
@@ -65,14 +69,17 @@ class Server:
         *,
         threads: int = 64,
         streams: int = 16,
+        shared_memory: int = 0,
     ) -> None:
         self._dispatcher = dispatcher
+        self._segments = Segments(shared_memory if is_supported() else 0)
+        self._side_sockets: list[SideSocket] = []
         self._stream = ExecuteStream(dispatcher, streams)
         # A chunk is taken whatever the limit is; other messages are checked against it here.
         limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
             ThreadPoolExecutor(threads, "backhaul-call"),
-            handlers=[_Handlers(dispatcher, self._stream)],
+            handlers=[_Handlers(dispatcher, self._segments, self._stream)],
             options=[
                 *_OPTIONS,
                 ("grpc.max_receive_message_length", limit),
@@ -87,6 +94,8 @@ class Server:
 
     def start(self) -> None:
         """Answer calls from now on."""
+        for side in self._side_sockets:
+            side.start()
         self._server.start()
         for name in ("", SERVICE):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -100,6 +109,8 @@ class Server:
         self._health.enter_graceful_shutdown()
         self._server.stop(grace).wait()
         self._stream.close()
+        for side in self._side_sockets:
+            side.close()
         self._dispatcher.close()
         log.info("stopped")
 
@@ -119,16 +130,32 @@ class Server:
                 "machine. Choose another port (0 takes any free one) or host.",
                 actual=address,
             )
+        if unix:
+            self._offer_shared_memory(path)
         return f"unix://{path}" if unix else f"grpc://{address.rpartition(':')[0]}:{port}"
+
+    def _offer_shared_memory(self, path: str) -> None:
+        beside = side_socket(os.fsencode(path))
+        if beside is None or not is_supported():
+            return
+        try:
+            if self._segments.limit:
+                self._side_sockets.append(SideSocket(beside, self._segments))
+            else:
+                remove_socket(beside)  # an earlier server's: clients are not to wait there
+        except OSError as error:
+            log.warning(
+                "no shared memory", extra={"path": os.fsdecode(beside), "error": str(error)}
+            )
 
 
 class _Handlers(grpc.GenericRpcHandler):
     """The service's methods, as handlers of raw bytes: what cannot be parsed gets a typed error too."""
 
-    def __init__(self, dispatcher: Dispatcher, stream: ExecuteStream) -> None:
+    def __init__(self, dispatcher: Dispatcher, segments: Segments, stream: ExecuteStream) -> None:
         self._methods: dict[str, Any] = {
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(
-                _Method(dispatcher, name), None, None
+                _Method(dispatcher, segments, name), None, None
             )
             for name in HANDLERS
         }
@@ -143,8 +170,9 @@ class _Handlers(grpc.GenericRpcHandler):
 class _Method:
     """One call of the service: bytes in, bytes out, errors as statuses."""
 
-    def __init__(self, dispatcher: Dispatcher, name: str) -> None:
+    def __init__(self, dispatcher: Dispatcher, segments: Segments, name: str) -> None:
         self._dispatcher = dispatcher
+        self._segments = segments
         self._name = name
         self._request = request_type(name)
 
@@ -164,31 +192,41 @@ class _Method:
         if len(data) > limit:
             raise make_error(
                 "MESSAGE_TOO_LARGE",
-                f"The request has {len(data)} bytes, the server takes at most {limit}. Send it by "
-                f"{EXECUTE_STREAM}, in pieces, or raise the server's --max-message-bytes.",
+                f"The request has {len(data)} bytes, the server takes at most {limit}. Send an Execute by "
+                f"{EXECUTE_STREAM}, in pieces; or raise the server's --max-message-bytes.",
                 too_large="request",
                 limit=limit,
                 actual=len(data),
             )
         message: Any = codec.parse(self._request, data)
-        arrays: list[Array] = []
-        if self._name in _TENSORS_BESIDE:
+        if self._name not in _TENSORS_BESIDE:
+            return _joined(*self._dispatcher.answer(self._name, message, [], "", call), limit)
+        limit = min(limit, message.max_response_bytes or limit)
+        named = tensors.shared_arrays(message.tensors)
+        buffers = codec.read_response_buffers(message)
+        if not named and not buffers:
             arrays = tensors.read_all(message.tensors)
-            limit = min(limit, message.max_response_bytes or limit)
-        header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
-        response = tensors.length(header, results)
-        if response > limit:
-            raise make_error(
-                "MESSAGE_TOO_LARGE",
-                f"The answer has {response} bytes, of which the call or the server allows {limit}. The steps "
-                f"were run. Ask again by {EXECUTE_STREAM}; or ask for fewer arrays at once (wrt=), or raise "
-                "the server's --max-message-bytes.",
-                too_large="answer",
-                needed=response,
-                limit=limit,
-                actual=response,
-            )
-        return tensors.join(header, results)
+            answer = self._dispatcher.answer(self._name, message, arrays, "", call)
+            return _joined(*answer, limit)
+        with self._segments.request("", named, buffers) as lent:
+            arrays = tensors.read_all(message.tensors, lent.read)
+            header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
+            return _joined(header, lent.put(results), limit)
+
+
+def _joined(header: bytes, results: Sequence[Array | SharedArray], limit: int) -> bytes:
+    nbytes = tensors.length(header, results)
+    if nbytes > limit:
+        raise make_error(
+            "MESSAGE_TOO_LARGE",
+            f"The answer has {nbytes} bytes; the call, or the server, allows {limit}. What was to be done is "
+            f"done. Ask an Execute again by {EXECUTE_STREAM}; or ask for fewer arrays at once (wrt=), or "
+            "raise the server's --max-message-bytes.",
+            too_large="answer",
+            needed=nbytes,
+            limit=limit,
+        )
+    return tensors.join(header, results)
 
 
 def _ms(started: float) -> float:

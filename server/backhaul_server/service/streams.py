@@ -16,7 +16,7 @@ from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.service.dispatch import Dispatcher, guarded
 from backhaul_server.service.status import refuse
-from backhaul_server.workers.thread import Call
+from backhaul_server.workers.call import Call
 
 log = logging.getLogger("backhaul.server")
 
@@ -70,17 +70,15 @@ class ExecuteStream:
                 "MALFORMED_REQUEST", "The stream ended before its header, the first message."
             )
         request = incoming.begin(first)
-        reservation = self._dispatcher.reserve(request, incoming.declared, "", call)
+        arrival = self._dispatcher.expect(request, incoming.declared, "", call)
         try:
             incoming.allocate()
             for message in messages:
                 incoming.feed(message)
             arrays = incoming.finish()
-            header, results = self._dispatcher.execute_reserved(
-                request, arrays, reservation, "", call
-            )
+            header, results = self._dispatcher.execute_arrived(request, arrays, arrival, "", call)
         finally:
-            reservation.release()
+            arrival.release()
         return Outgoing(header, results)
 
     def _busy(self) -> BackhaulError:
@@ -102,5 +100,6 @@ def _received(messages: Iterator[bytes]) -> Iterator[bytes]:
         broken = False
     if broken:
         raise make_error(
-            "CANCELLED", "The call was cancelled, or its connection broke, before all of it had come."
+            "CANCELLED",
+            "The call was cancelled, or its connection broke, before all of it had come.",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from threading import Lock
 from typing import Protocol
 
 from backhaul_proto.errors import make_error
@@ -21,9 +21,7 @@ class Share(Protocol):
 
 
 class Pool:
-    """The memory of all sessions together.
-
-    The worker's thread uses it; but what was reserved may be released on any.
+    """The memory of all sessions together. Sessions may use it from different threads.
 
     Args:
         limit: bytes that may be used.
@@ -31,13 +29,14 @@ class Pool:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._lock = Lock()
         self._held = 0
         self._shares: set[Share] = set()
-        self._lock = threading.Lock()
 
     def join(self, share: Share) -> None:
         """A session begins. It holds nothing yet."""
-        self._shares.add(share)
+        with self._lock:
+            self._shares.add(share)
 
     def leave(self, share: Share) -> None:
         """A session has ended, and holds nothing any more."""
@@ -51,64 +50,68 @@ class Pool:
         with self._lock:
             self._held += difference
 
-    def reserve(self, nbytes: int) -> Reservation:
-        """Memory for a request that is about to arrive.
+    def reserve(self, share: Share, needed: int) -> int | None:
+        """Set aside what a session may use beyond what it holds. None when there is no room.
 
-        Raises:
-            ServerBusy: the sessions, and other such requests, hold too much.
+        Returns:
+            The bytes set aside, to be given back with `changed`.
+
+        Args:
+            share: the session's.
+            needed: bytes, what it holds included.
         """
-        reservation = Reservation(self, nbytes)
-        self.check(reservation, nbytes)
         with self._lock:
-            self._shares.add(reservation)
-            self._held += nbytes
-        return reservation
+            aside = needed - share.held
+            if self._held + aside > self.limit:
+                return None
+            self._held += aside
+            return aside
 
-    def has_room(self, share: Share, needed: int) -> bool:
-        """Whether a session may surely use so many bytes, what it holds included."""
-        return self._held - self._held_by(share) + needed <= self.limit
-
-    def _held_by(self, share: Share) -> int:
-        return share.held if share in self._shares else 0
-
-    def check(self, share: Share, needed: int) -> None:
-        """Check what a session needs against what the others hold.
+    def reserve_or_refuse(self, share: Share, needed: int) -> int:
+        """`reserve`, after what the others hold was counted anew.
 
         Raises:
             ServerBusy: they hold too much.
         """
-        if self.has_room(share, needed):
-            return
-        for each in list(self._shares):
+        with self._lock:
+            shares = list(self._shares)
+        for each in shares:
             each.recount()
-        if not self.has_room(share, needed):
-            others = self._held - self._held_by(share)
-            raise make_error(
-                "SERVER_BUSY",
-                f"This would need {size(needed)}; the other sessions of the server hold {size(others)} of "
-                f"the {size(self.limit)} that all may use together. Nothing was run. Try again later; "
-                "close tapes that are no longer needed; or give the server more with --memory.",
-                needed=needed,
-                held=others,
-                limit=self.limit,
-            )
+        aside = self.reserve(share, needed)
+        if aside is not None:
+            return aside
+        others = self._held - share.held
+        raise make_error(
+            "SERVER_BUSY",
+            f"This would need {size(needed)}; the other sessions of the server hold {size(others)} of "
+            f"the {size(self.limit)} that all may use together. Nothing was run. Try again later; "
+            "close tapes that are no longer needed; or give the server more with --memory.",
+            needed=needed,
+            held=others,
+            limit=self.limit,
+        )
 
 
-class Reservation:
-    """Memory of a request that is still arriving: a share beside those of the sessions."""
+class Arrival:
+    """Memory that is set aside for the tensors of a request, before they come.
+
+    To the pool it is a share that holds nothing.
+
+    Raises:
+        ServerBusy: the sessions, and others that arrive, hold too much.
+    """
+
+    held = 0
 
     def __init__(self, pool: Pool, nbytes: int) -> None:
         self._pool = pool
-        self._nbytes = nbytes
-
-    @property
-    def held(self) -> int:
-        """Bytes that it holds."""
-        return self._nbytes
+        aside = pool.reserve(self, nbytes)
+        self._aside = pool.reserve_or_refuse(self, nbytes) if aside is None else aside
 
     def recount(self) -> None:
         """It is what it is."""
 
     def release(self) -> None:
         """It is not needed any more. Harmless to repeat."""
-        self._pool.leave(self)
+        aside, self._aside = self._aside, 0
+        self._pool.changed(-aside)

@@ -13,7 +13,7 @@ from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo
 from backhaul_proto.units import size
 from backhaul_server.sessions.blocks import BlockCache, Decode
 from backhaul_server.sessions.engines import Engines
-from backhaul_server.sessions.pool import Pool, Reservation
+from backhaul_server.sessions.pool import Arrival, Pool
 from backhaul_server.sessions.session import Interrupt, Session
 
 Key = tuple[str, bytes]
@@ -23,7 +23,7 @@ TOMBSTONES_KEPT: Final = 100_000
 
 
 class SessionTable:
-    """The sessions of one worker. The worker's thread alone calls it.
+    """The sessions of one worker. Calls for different sessions may come from different threads.
 
     Args:
         engines: what computes, and what a session may use.
@@ -91,7 +91,7 @@ class SessionTable:
             return answer
         return replace(answer, limits=self._limits_of(session))
 
-    def reserve(self, principal: str, request: Execute, nbytes: int) -> Reservation:
+    def expect(self, principal: str, request: Execute, nbytes: int) -> Arrival:
         """Memory for the tensors of a request that is about to arrive; it has them not yet.
 
         What would refuse it whatever they are does so here.
@@ -122,7 +122,7 @@ class SessionTable:
             )
         if request.block is not None:
             self._blocks.find(principal, request.block)
-        return self._pool.reserve(nbytes)
+        return Arrival(self._pool, nbytes)
 
     def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
         """Close a session and free all that it holds. Closing a closed one is not an error.
