@@ -72,7 +72,8 @@ class Outgoing:
             crc = 0
             for part in piece:
                 crc = google_crc32c.extend(crc, part)
-            yield b"".join((_chunk_prefix(crc, sum(map(len, piece))), *piece))
+            parts: list[Any] = [_chunk_prefix(crc, sum(map(len, piece))), *piece]
+            yield b"".join(parts)
 
 
 class Incoming(Generic[H]):

@@ -81,8 +81,8 @@ def test_any_bits_of_any_dtype_come_as_they_were(dtype: str, extra: int) -> None
 
 
 def test_tensors_of_all_sizes_together() -> None:
-    arrays = [
-        np.float64(3.0).reshape(()),
+    arrays: list[Array] = [
+        np.array(3.0),
         random_bits(200_000),
         np.empty((0, 5)),
         random_bits(1_000_006, "uint8").reshape(7, -1),
