@@ -91,15 +91,16 @@ class ExecuteStream:
 
 
 def _received(messages: Iterator[bytes]) -> Iterator[bytes]:
-    """The messages. gRPC's own error stays here: its call refers to it, and it to every frame it passes."""
+    """The messages; gRPC's error, when it is broken off, as ours."""
     try:
         yield from messages
-    except grpc.RpcError:
+    except grpc.RpcError as error:
+        # gRPC's call refers to it, and it to its frames, and so to the call: a message would stay in memory.
+        error.__traceback__ = None
         broken = True
     else:
         broken = False
     if broken:
         raise make_error(
-            "CANCELLED",
-            "The call was cancelled, or its connection broke, before all of it had come.",
+            "CANCELLED", "The call was cancelled, or its connection broke, before all of it had come."
         )
