@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import grpc
 import numpy as np
 import pytest
 from tests.client.proxy import Proxy
@@ -182,3 +185,32 @@ def test_a_server_that_is_gone_is_named_after_a_few_tries() -> None:
         with pytest.raises(bh.Unavailable, match="backhaul serve"):
             bh.sum(tape.leaf(np.ones(1_000_000))).numpy()
         assert len(pauses) == 3
+
+
+def test_a_server_that_does_not_read_makes_the_client_wait() -> None:
+    stops = threading.Event()
+
+    def unread(_messages: Iterator[bytes], _context: Any) -> Iterator[bytes]:
+        stops.wait(60)
+        yield from ()
+
+    class Handlers(grpc.GenericRpcHandler):
+        def service(self, _: Any) -> Any:
+            return grpc.stream_stream_rpc_method_handler(unread)
+
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool, handlers=[Handlers()])
+        proxy = Proxy(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+        server.start()
+        told: list[int] = []
+        with bh.connect(
+            proxy.target, timeout=2, progress=lambda now: told.append(now.sent)
+        ) as connection:
+            tape = bh.Tape(connection)
+            with pytest.raises(bh.DeadlineExceeded):
+                bh.sum(tape.leaf(np.ones(64 * CHUNK_BYTES // 8))).numpy()
+        assert proxy.up < 16 * CHUNK_BYTES
+        assert max(told, default=0) < 16 * CHUNK_BYTES
+        stops.set()
+        proxy.close()
+        server.stop(None).wait()
