@@ -56,7 +56,9 @@ def tape(connection: bh.Connection) -> Iterator[bh.Tape]:
 
 
 SIZES = [
-    *range(LIMIT // 8 - 12, LIMIT // 8 + 2),  # with the header around them, one of them meets the limit
+    *range(
+        LIMIT // 8 - 12, LIMIT // 8 + 2
+    ),  # with the header around them, one of them meets the limit
     CHUNK_BYTES // 8 - 1,
     CHUNK_BYTES // 8,
     CHUNK_BYTES // 8 + 1,
@@ -270,4 +272,3 @@ def test_what_progress_raises_ends_the_call_and_the_tape_goes_on(
 def test_progress_must_be_a_function() -> None:
     with pytest.raises(bh.InvalidArgument, match="progress is 3"):
         bh.connect("embedded", progress=3)  # type: ignore[arg-type]
-

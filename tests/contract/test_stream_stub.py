@@ -130,7 +130,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("messages", "reason"), [(m, r) for _, m, r in BAD], ids=[b[0] for b in BAD])
+@pytest.mark.parametrize(
+    ("messages", "reason"), [(m, r) for _, m, r in BAD], ids=[b[0] for b in BAD]
+)
 def test_what_is_wrong_is_refused_and_leaves_nothing(
     service: Service, messages: list[Any], reason: str
 ) -> None:

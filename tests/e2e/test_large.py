@@ -25,7 +25,7 @@ with bh.connect(target, timeout=600) as connection, bh.Tape(connection) as tape:
     bh.sum(tape.leaf(1.0)).numpy()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     x = tape.leaf(array)
-    tape.flush() if hasattr(tape, "flush") else tape._core.flush()
+    tape._core.flush()
     sent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     expected = array.view(np.uint8)
     del array
@@ -67,7 +67,13 @@ def test_a_large_array_goes_up_and_comes_back(nbytes: int) -> None:
     need(5 * nbytes)
     count = nbytes // 64 * 8
     with serving(
-        "--session-memory", "8GB", "--memory", "8GB", "--no-keep-memory", "--max-message-bytes", "65536"
+        "--session-memory",
+        "8GB",
+        "--memory",
+        "8GB",
+        "--no-keep-memory",
+        "--max-message-bytes",
+        "65536",
     ) as server:
         with bh.connect(server.target, timeout=60) as connection:
             connection.ping()

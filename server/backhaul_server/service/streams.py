@@ -102,5 +102,6 @@ def _received(messages: Iterator[bytes]) -> Iterator[bytes]:
         broken = False
     if broken:
         raise make_error(
-            "CANCELLED", "The call was cancelled, or its connection broke, before all of it had come."
+            "CANCELLED",
+            "The call was cancelled, or its connection broke, before all of it had come.",
         )
