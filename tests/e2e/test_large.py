@@ -1,4 +1,4 @@
-"""Arrays beyond what a message of gRPC can hold: up as a leaf, back as a value, in little more than their memory."""
+"""Arrays beyond what a message of gRPC holds: up as a leaf and back as a value, in little more memory."""
 
 from __future__ import annotations
 
