@@ -183,6 +183,7 @@ from backhaul.contraction_paths import ContractionPath, contract_path
 from backhaul.functions import apply, einsum, fetch, ops, tracked_einsum
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.indexing import scatter_add, take, take_along_axis
+from backhaul.progress import Progress
 from backhaul.selection import clip
 from backhaul.shaping import (
     array_split,
@@ -213,6 +214,7 @@ from backhaul_proto.errors import (
     AutodiffError,
     BackhaulError,
     Cancelled,
+    ChecksumMismatch,
     DeadlineExceeded,
     HvpNotSupported,
     IndexOutOfRange,
@@ -245,6 +247,7 @@ __all__ = [
     "AutodiffError",
     "BackhaulError",
     "Cancelled",
+    "ChecksumMismatch",
     "Connection",
     "ContractionPath",
     "DeadlineExceeded",
@@ -262,6 +265,7 @@ __all__ = [
     "MissingNode",
     "NonScalarLoss",
     "PermissionDenied",
+    "Progress",
     "PushforwardResult",
     "QuotaExceeded",
     "ResourceError",

@@ -38,8 +38,12 @@ def serve(
     threads: Annotated[
         int | None, typer.Option(help="Calls in the server at once, waiting ones included (64).")
     ] = None,
+    streams: Annotated[
+        int | None, typer.Option(help="Large requests and answers in the server at once (16).")
+    ] = None,
     max_message_bytes: Annotated[
-        int | None, typer.Option(help="Largest message either way (1 GiB).")
+        int | None,
+        typer.Option(help="Largest message either way (1 GiB); what is larger travels in pieces."),
     ] = None,
     session_memory: Annotated[
         str | None,

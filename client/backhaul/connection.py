@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ import numpy as np
 from backhaul.constants import frozen
 from backhaul.endpoint import Endpoint, endpoint
 from backhaul.known_blocks import KnownBlocks
+from backhaul.progress import Progress
 from backhaul.server_ops import OpInfo
 from backhaul.steps import run
 from backhaul.unusable import connection_closed
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-BLOCK_BYTES: Final = 64 << 20
 INFERRED_KEPT: Final = 4096
 CLOSED_AT_ONCE: Final = 8
 """Sessions of tapes that are gone which a call closes on its way; the rest wait for later ones."""
@@ -46,6 +46,7 @@ def connect(
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
     shared_memory: bool | None = None,
+    progress: Callable[[Progress], object] | bool | None = None,
 ) -> Connection:
     """Say where tapes send their work. Nothing is sent before the first question.
 
@@ -61,9 +62,13 @@ def connect(
             this user. Left out: with ``unix://`` where it can be had, else by the socket, with one
             RuntimeWarning where something is wrong. False: never. True: it is an error
             (Unavailable, SHARED_MEMORY_UNAVAILABLE) where a large tensor cannot have it.
+        progress: called with a `Progress` as large arrays (over 4 MiB) travel through a socket, by the thread
+            that asks; what it raises ends the call. True: a bar in the terminal or notebook for
+            transfers that take over 2 seconds.
 
     Raises:
-        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout, progress or combination that cannot
+            be.
         PermissionDenied: the token would travel in the clear.
 
     Example:
@@ -73,7 +78,7 @@ def connect(
         ...     float(bh.sum(tape.leaf([1.0, 2.0])))
         3.0
     """
-    return Connection(endpoint(target, token, tls, timeout, shared_memory))
+    return Connection(endpoint(target, token, tls, timeout, shared_memory, progress))
 
 
 class AnyConnection:
@@ -218,12 +223,6 @@ class Connection(AnyConnection):
             return frozen(array)
         return (self._transport or self._open()).frozen(array)
 
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of arrays beyond which what was recorded is sent without a question."""
-        limits = None if self._transport is None else self._transport.limits
-        return BLOCK_BYTES if limits is None else min(BLOCK_BYTES, limits.max_message_bytes // 2)
-
     def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
         """The results of an op that the client does not know: asked once for these arguments."""
         return run(
@@ -271,7 +270,11 @@ class Connection(AnyConnection):
 
         of = self._endpoint
         return GrpcTransport(
-            self._target, token=of.token, tls=of.tls, shared_memory=of.shared_memory
+            self._target,
+            token=of.token,
+            tls=of.tls,
+            shared_memory=of.shared_memory,
+            reporting=of.reporting,
         )
 
 

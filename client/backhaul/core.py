@@ -25,6 +25,9 @@ from backhaul_proto.messages import CONSTANT, Answer, Call, Inferred, Question
 
 Array = np.ndarray[Any, Any]
 
+BLOCK_BYTES: Final = 64 << 20
+"""Bytes of arrays beyond which what was recorded is sent without a question, so that they do not heap up."""
+
 _CONSTANT: Final = Call(CONSTANT)
 
 
@@ -245,5 +248,5 @@ class BlockingCore(Core):
 
     def _make_room(self, arrays: Sequence[Array]) -> None:
         waiting = self.recorder.columns.nbytes
-        if waiting and waiting + sum(x.nbytes for x in arrays) > self.connection.block_bytes:
+        if waiting and waiting + sum(x.nbytes for x in arrays) > BLOCK_BYTES:
             run(self._asking(), self.connection.execute)

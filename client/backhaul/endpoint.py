@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from backhaul.progress import Reporting, reporting
 from backhaul.targets import Target, default_target, parse_target
 from backhaul_proto.errors import make_error
 
@@ -23,6 +24,7 @@ class Endpoint:
         tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
         timeout: seconds that each call may take; None: as long as it takes.
         shared_memory: whether large tensors travel by shared memory; None: where it can be had.
+        reporting: is told how far large transfers are.
     """
 
     target: Target
@@ -30,6 +32,7 @@ class Endpoint:
     tls: Path | None = None
     timeout: float | None = None
     shared_memory: bool | None = None
+    reporting: Reporting | None = None
 
 
 def endpoint(
@@ -38,11 +41,12 @@ def endpoint(
     tls: str | os.PathLike[str] | None,
     timeout: float | None,
     shared_memory: bool | None = None,
+    progress: Any = None,
 ) -> Endpoint:
     """What `connect` was given.
 
     Raises:
-        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout, progress or combination that cannot be.
         PermissionDenied: the token would travel in the clear.
     """
     parsed = parse_target(default_target(os.environ) if target is None else target)
@@ -57,7 +61,8 @@ def endpoint(
             target=parsed,
         )
     _check_shared_memory(shared_memory, parsed)
-    return Endpoint(parsed, token, roots, _seconds(timeout), shared_memory)
+    seconds = _seconds(timeout)
+    return Endpoint(parsed, token, roots, seconds, shared_memory, reporting(progress))
 
 
 def _check_shared_memory(asked: Any, target: Target) -> None:

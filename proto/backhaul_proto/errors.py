@@ -141,6 +141,10 @@ class Cancelled(TransportError):
     """The call was cancelled."""
 
 
+class ChecksumMismatch(TransportError):
+    """What arrived is not what was sent."""
+
+
 class VersionMismatch(TransportError):
     """The two ends speak protocols that do not fit together."""
 
@@ -212,6 +216,7 @@ REASONS: Mapping[str, Kind] = {
     "OTHER_EVENT_LOOP": Kind(Unavailable, "UNAVAILABLE"),
     "DEADLINE_EXCEEDED": Kind(DeadlineExceeded, "DEADLINE_EXCEEDED"),
     "CANCELLED": Kind(Cancelled, "CANCELLED"),
+    "CHUNK_CHECKSUM": Kind(ChecksumMismatch, "DATA_LOSS"),
     "VERSION_MISMATCH": Kind(VersionMismatch, "UNIMPLEMENTED"),
     "INTERNAL": Kind(InternalError, "INTERNAL"),
 }

@@ -33,6 +33,7 @@ _NUMBERS: Final[dict[np.dtype, Any]] = {dtype: number for number, dtype in _DTYP
 
 _TENSORS_FIELD: Final = b"\x7a"  # field 15, length-delimited: `tensors` of requests and answers
 _DATA_FIELD: Final = b"\x7a"  # field 15, length-delimited: Tensor.data
+_CHUNKED: Final = b"\x1a\x00"  # field 3, an empty message: Tensor.chunked
 _SHARED_FIELD: Final = b"\x22"  # field 4, length-delimited: Tensor.shared
 
 
@@ -68,14 +69,34 @@ def little_endian(array: Array) -> Array:
 
 def join(header: bytes, tensors: Iterable[Array | SharedArray]) -> bytes:
     """A message's bytes: its other fields, then its field 15, ``repeated Tensor tensors``."""
-    segments: list[Any] = [header]
+    parts: list[Any] = [header]
     for tensor in tensors:
-        if isinstance(tensor, SharedArray):
-            segments.append(_shared(tensor))
-            continue
-        array = little_endian(tensor)
-        segments += (_prefix(array.dtype.newbyteorder("="), array.shape), array)
-    return b"".join(segments)
+        parts += segments(tensor)
+    return b"".join(parts)
+
+
+def length(header: bytes, tensors: Iterable[Array | SharedArray]) -> int:
+    """How many bytes `join` gives."""
+    return len(header) + sum(
+        len(_shared(each))
+        if isinstance(each, SharedArray)
+        else len(_prefix(each.dtype.newbyteorder("="), each.shape)) + each.nbytes
+        for each in tensors
+    )
+
+
+def segments(tensor: Array | SharedArray) -> tuple[Any, ...]:
+    """An entry of field 15 in parts, its elements last where they travel with it."""
+    if isinstance(tensor, SharedArray):
+        return (_shared(tensor),)
+    array = little_endian(tensor)
+    return _prefix(array.dtype.newbyteorder("="), array.shape), array
+
+
+def chunked_entry(array: Array) -> bytes:
+    """An entry of field 15 whose elements follow in chunks."""
+    head = _type_fields(array.dtype.newbyteorder("="), array.shape) + _CHUNKED
+    return _TENSORS_FIELD + varint(len(head)) + head
 
 
 def fill(message: tensor_pb2.Tensor, array: Array) -> None:
@@ -107,6 +128,13 @@ def read(
         return shared(found, what)
     dtype = dtype_of(message.dtype)
     shape = read_shape(message.shape, what)
+    if not data and message.HasField("chunked"):
+        raise make_error(
+            "MALFORMED_REQUEST",
+            f"{what}: its elements are said to follow in chunks. They do only for the `tensors` of the "
+            "header of an ExecuteStream; elsewhere they stand in `data`.",
+            operand=what,
+        )
     nbytes = _nbytes(dtype, shape)
     if nbytes != len(data):
         raise make_error(
@@ -199,28 +227,27 @@ def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
 def _prefix(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     """All of a `tensors` entry but its elements."""
     nbytes = _nbytes(dtype, shape)
-    head = _type_fields(dtype, shape) + _DATA_FIELD + _varint(nbytes)
-    return _TENSORS_FIELD + _varint(len(head) + nbytes) + head
+    head = _type_fields(dtype, shape) + _DATA_FIELD + varint(nbytes)
+    return _TENSORS_FIELD + varint(len(head) + nbytes) + head
 
 
 def _shared(tensor: SharedArray) -> bytes:
     """A `tensors` entry whose elements are in shared memory."""
     place = tensor.place
-    content = b"\x0a" + _varint(len(place.segment)) + place.segment
-    content += b"\x10" + _varint(place.offset)
-    head = (
-        _type_fields(tensor.dtype, tensor.shape) + _SHARED_FIELD + _varint(len(content)) + content
-    )
-    return _TENSORS_FIELD + _varint(len(head)) + head
+    content = b"\x0a" + varint(len(place.segment)) + place.segment
+    content += b"\x10" + varint(place.offset)
+    head = _type_fields(tensor.dtype, tensor.shape) + _SHARED_FIELD + varint(len(content)) + content
+    return _TENSORS_FIELD + varint(len(head)) + head
 
 
 def _type_fields(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    sizes = b"".join(map(_varint, shape))
-    head = b"\x08" + _varint(number_of(dtype))
-    return head + b"\x12" + _varint(len(sizes)) + sizes if sizes else head
+    sizes = b"".join(map(varint, shape))
+    head = b"\x08" + varint(number_of(dtype))
+    return head + b"\x12" + varint(len(sizes)) + sizes if sizes else head
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number as protobuf writes lengths."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

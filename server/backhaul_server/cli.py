@@ -66,6 +66,7 @@ def serve(settings: ServerSettings) -> int:
         dispatcher,
         settings.addresses,
         threads=settings.threads,
+        streams=settings.streams,
         shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
     )
     server.start()

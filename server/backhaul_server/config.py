@@ -22,6 +22,11 @@ class ServerSettings(BaseSettings):
     threads: int = Field(
         64, ge=1, description="Calls in the server at once, waiting ones included."
     )
+    streams: int = Field(
+        16,
+        ge=1,
+        description="Large requests and answers in the server at once, beside those calls.",
+    )
     lanes: int | None = Field(
         None,
         ge=1,
@@ -29,7 +34,10 @@ class ServerSettings(BaseSettings):
         "BLAS takes the cores divided by it.",
     )
     max_message_bytes: int = Field(
-        1 << 30, ge=1 << 16, le=(1 << 31) - 1, description="Largest message either way, in bytes."
+        1 << 30,
+        ge=1 << 16,
+        le=(1 << 31) - 1,
+        description="Largest message either way, in bytes; what is larger travels in pieces.",
     )
     session_memory: ByteSize | None = Field(
         None,

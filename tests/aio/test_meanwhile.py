@@ -201,7 +201,7 @@ async def test_arrays_of_a_question_are_taken_when_it_begins() -> None:
 
 @in_loop
 async def test_nothing_is_sent_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backhaul.connection.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("backhaul.core.BLOCK_BYTES", 1000)
     async with gated() as (tape, transport):
         x = tape.leaf(np.ones(1000))
         y = tape.leaf(np.ones(1000)) + x

@@ -197,7 +197,7 @@ def test_a_server_that_lost_the_block_is_sent_it_again_once() -> None:
 def test_much_data_and_many_steps_are_sent_without_a_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("backhaul.connection.BLOCK_BYTES", 3000)
+    monkeypatch.setattr("backhaul.core.BLOCK_BYTES", 3000)
     with flaky() as (tape, transport):
         leaves = [tape.leaf(np.full(100, float(i))) for i in range(8)]
         assert len(transport.requests) == 2
@@ -211,7 +211,7 @@ def test_much_data_and_many_steps_are_sent_without_a_question(
 def test_a_refused_flush_raises_where_the_step_would_be_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("backhaul.connection.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("backhaul.core.BLOCK_BYTES", 1000)
     with flaky() as (tape, transport):
         first = tape.leaf(np.ones(100))
         transport.lose = ["request"]

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 
+from backhaul.progress import Reporting
+from backhaul.retries import Retries
 from backhaul.targets import Target
-from backhaul.transport import Reply, Transport
+from backhaul.transport import Reply, Transport, calls
+from backhaul.transport.calls import Call
 from backhaul.transport.channel import ChannelUser
 from backhaul.transport.shared_memory import OF_SEGMENTS, Loan, SharedMemory
+from backhaul.transport.streams import METHOD, STREAM_BYTES, converse, may_repeat
 from backhaul.unusable import connection_closed
 from backhaul_proto import codec, tensors
-from backhaul_proto.errors import InvalidArgument
+from backhaul_proto.chunks import Outgoing
+from backhaul_proto.errors import BackhaulError, InvalidArgument, MessageTooLarge
 from backhaul_proto.messages import SERVICE, Answer, Execute
 from backhaul_proto.shared import MIN_BYTES, is_supported, side_socket
 from backhaul_proto.v1 import service_pb2
@@ -40,6 +46,11 @@ class _Wire:
             stub = self._stubs[method] = made
         return stub
 
+    def stream(self) -> Callable[..., Any]:
+        """The call ExecuteStream."""
+        made: Callable[..., Any] = self.channel.stream_stream(f"/{SERVICE}/{METHOD}", None, None)
+        return made
+
 
 class GrpcTransport(ChannelUser, Transport):
     """One channel; a new one after a call was interrupted.
@@ -52,6 +63,8 @@ class GrpcTransport(ChannelUser, Transport):
         token: sent with each call as a bearer token.
         tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
         shared_memory: as for `connect`; the target is of a unix socket where it is true.
+        reporting: is told how far streams are.
+        retries: when a stream that broke is made again.
     """
 
     def __init__(
@@ -61,8 +74,12 @@ class GrpcTransport(ChannelUser, Transport):
         token: str | None = None,
         tls: Path | None = None,
         shared_memory: bool | None = False,
+        reporting: Reporting | None = None,
+        retries: Retries | None = None,
     ) -> None:
         super().__init__(target, token=token, tls=tls)
+        self._reporting = reporting
+        self._retries = retries or Retries()
         self._shared: SharedMemory | None = None
         if target.kind == "unix" and shared_memory is not False and is_supported():
             beside = side_socket(os.fsencode(target.path))
@@ -91,7 +108,7 @@ class GrpcTransport(ChannelUser, Transport):
         shared = self._shared
         large = request.answer_bytes or any(each.nbytes >= MIN_BYTES for each in request.tensors)
         if shared is None or not large:
-            return super().execute(request, timeout=timeout)
+            return self._execute_by_socket(request, timeout)
         self._check_usable()
         header, arrays = codec.write_execute(request)
         for _ in range(2):  # the second time with new segments: the server may have been restarted
@@ -103,7 +120,11 @@ class GrpcTransport(ChannelUser, Transport):
             except InvalidArgument as error:
                 if error.reason not in OF_SEGMENTS:
                     raise
-        return super().execute(request, timeout=timeout)
+            except MessageTooLarge as error:  # what had no room in a segment
+                if not _may_be_streamed(error, request):
+                    raise
+                break
+        return self._execute_by_socket(request, timeout)
 
     def _execute_by(
         self, loan: Loan, header: bytes, session: bytes, timeout: float | None
@@ -118,6 +139,63 @@ class GrpcTransport(ChannelUser, Transport):
         answer = codec.read_answer(message, tensors.read_all(message.tensors, loan.read))
         self._note(answer)
         return answer
+
+    def _execute_by_socket(self, request: Execute, timeout: float | None) -> Answer:
+        """In one message each way, or in chunks."""
+        limit = STREAM_BYTES
+        if self.limits is not None:
+            limit = min(limit, self.limits.max_message_bytes)
+        call = calls.execute(request)
+        started = self._retries.clock()
+        if max(_nbytes(call), request.answer_bytes) <= limit:
+            try:
+                answer = self._make(call, timeout)
+            except MessageTooLarge as error:
+                if not _may_be_streamed(error, request):
+                    raise
+            else:
+                self._note(answer)
+                return answer
+        if timeout is not None:
+            timeout = max(0.0, timeout - (self._retries.clock() - started))
+        answer = self._retries.run(
+            lambda left: self._stream(call, left),
+            timeout,
+            lambda error: bool(request.seq) and may_repeat(error),
+        )
+        self._note(answer)
+        return answer
+
+    def _stream(self, call: Call[Answer], timeout: float | None) -> Answer:
+        """One try of an ExecuteStream."""
+        self._check_usable()
+        with self._lock:
+            self.calls[METHOD] += 1
+        outgoing = Outgoing(call.header, call.tensors)
+        metadata, stub = self._metadata_of(call.session), self._wire.stream()
+
+        def begin(messages: Iterator[bytes]) -> Any:
+            return stub(messages, timeout=timeout, metadata=metadata)
+
+        try:
+            with nullcontext() if self._reporting is None else self._reporting() as report:
+                return call.read(*converse(begin, outgoing, report))
+        except grpc.RpcError as failed:
+            failed.__traceback__ = (
+                None  # it is gRPC's call, which our frames hold, and with them the arrays
+            )
+            if self._closed:
+                raise connection_closed(self.target) from None
+            raise self._error(failed, timeout, _nbytes(call)) from None
+        except ValueError as error:
+            if not self._closed or isinstance(error, BackhaulError):
+                raise
+            raise connection_closed(self.target) from None  # as in _exchange
+        except BackhaulError:
+            raise
+        except BaseException:
+            self._wire = _Wire(self._channel(grpc))  # as in _exchange
+            raise
 
     def _exchange(
         self, method: str, data: bytes, timeout: float | None, session: bytes | None
@@ -144,3 +222,15 @@ class GrpcTransport(ChannelUser, Transport):
         self._wire.channel.close()
         if self._shared is not None:
             self._shared.close()
+
+
+def _nbytes(call: Call[Answer]) -> int:
+    return len(call.header) + sum([each.nbytes for each in call.tensors])
+
+
+def _may_be_streamed(error: MessageTooLarge, request: Execute) -> bool:
+    """Whether a request that met the limit of messages may go by a stream after that.
+
+    Of one that was too large itself nothing was run. An answer is given again to a request with a number.
+    """
+    return error.details.get("too_large") == "request" or bool(request.seq)

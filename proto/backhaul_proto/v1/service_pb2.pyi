@@ -48,6 +48,30 @@ class SessionOptions(_message.Message):
     memory_limit: int
     def __init__(self, memory_limit: _Optional[int] = ...) -> None: ...
 
+class ExecuteStreamRequest(_message.Message):
+    __slots__ = ("header", "chunk")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    header: ExecuteRequest
+    chunk: Chunk
+    def __init__(self, header: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
+
+class ExecuteStreamResponse(_message.Message):
+    __slots__ = ("header", "chunk")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    header: ExecuteResponse
+    chunk: Chunk
+    def __init__(self, header: _Optional[_Union[ExecuteResponse, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
+
+class Chunk(_message.Message):
+    __slots__ = ("crc32c", "data")
+    CRC32C_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    crc32c: int
+    data: bytes
+    def __init__(self, crc32c: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
 class OpenSessionRequest(_message.Message):
     __slots__ = ("session", "options")
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -339,7 +363,7 @@ class ReleaseResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "options", "response_buffers", "tensors")
+    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "options", "max_response_bytes", "response_buffers", "tensors")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -350,6 +374,7 @@ class ExecuteRequest(_message.Message):
     PUSHFORWARD_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESPONSE_BYTES_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_BUFFERS_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     session: SessionRef
@@ -362,9 +387,10 @@ class ExecuteRequest(_message.Message):
     pushforward: PushforwardQuestion
     release: _containers.RepeatedScalarFieldContainer[int]
     options: SessionOptions
+    max_response_bytes: int
     response_buffers: _containers.RepeatedCompositeFieldContainer[_shared_memory_pb2.SharedBuffer]
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., response_buffers: _Optional[_Iterable[_Union[_shared_memory_pb2.SharedBuffer, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., max_response_bytes: _Optional[int] = ..., response_buffers: _Optional[_Iterable[_Union[_shared_memory_pb2.SharedBuffer, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class PullbackQuestion(_message.Message):
     __slots__ = ("loss", "cotangents", "wrt")

@@ -89,6 +89,11 @@ class BackhaulServiceStub(object):
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteRequest.SerializeToString,
                 response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteResponse.FromString,
                 )
+        self.ExecuteStream = channel.stream_stream(
+                '/backhaul.v1.BackhaulService/ExecuteStream',
+                request_serializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteStreamRequest.SerializeToString,
+                response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteStreamResponse.FromString,
+                )
         self.ListOps = channel.unary_unary(
                 '/backhaul.v1.BackhaulService/ListOps',
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.ListOpsRequest.SerializeToString,
@@ -206,6 +211,13 @@ class BackhaulServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExecuteStream(self, request_iterator, context):
+        """Execute for requests and answers of any size: see STREAMS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListOps(self, request, context):
         """The catalog of ops, with their documentation.
         """
@@ -290,6 +302,11 @@ def add_BackhaulServiceServicer_to_server(servicer, server):
                     servicer.Execute,
                     request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteRequest.FromString,
                     response_serializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteResponse.SerializeToString,
+            ),
+            'ExecuteStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.ExecuteStream,
+                    request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteStreamRequest.FromString,
+                    response_serializer=backhaul__proto_dot_v1_dot_service__pb2.ExecuteStreamResponse.SerializeToString,
             ),
             'ListOps': grpc.unary_unary_rpc_method_handler(
                     servicer.ListOps,
@@ -558,6 +575,23 @@ class BackhaulService(object):
         return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/Execute',
             backhaul__proto_dot_v1_dot_service__pb2.ExecuteRequest.SerializeToString,
             backhaul__proto_dot_v1_dot_service__pb2.ExecuteResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ExecuteStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(request_iterator, target, '/backhaul.v1.BackhaulService/ExecuteStream',
+            backhaul__proto_dot_v1_dot_service__pb2.ExecuteStreamRequest.SerializeToString,
+            backhaul__proto_dot_v1_dot_service__pb2.ExecuteStreamResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -38,16 +38,22 @@ DATA_TYPE_COMPLEX64: DataType
 DATA_TYPE_COMPLEX128: DataType
 
 class Tensor(_message.Message):
-    __slots__ = ("dtype", "shape", "shared", "data")
+    __slots__ = ("dtype", "shape", "chunked", "shared", "data")
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
+    CHUNKED_FIELD_NUMBER: _ClassVar[int]
     SHARED_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     dtype: DataType
     shape: _containers.RepeatedScalarFieldContainer[int]
+    chunked: ChunkedContent
     shared: SharedContent
     data: bytes
-    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., shared: _Optional[_Union[SharedContent, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., chunked: _Optional[_Union[ChunkedContent, _Mapping]] = ..., shared: _Optional[_Union[SharedContent, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class ChunkedContent(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class SharedContent(_message.Message):
     __slots__ = ("segment", "offset")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+import numpy as np
 from google.protobuf.message import Message
 
 from backhaul_proto import codec, tensors
@@ -27,7 +28,7 @@ from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
 from backhaul_server.sessions.engines import Engines
-from backhaul_server.sessions.pool import Pool
+from backhaul_server.sessions.pool import Arrival, Pool
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.workers.call import Call
 from backhaul_server.workers.thread import ThreadWorker
@@ -122,6 +123,42 @@ class Dispatcher:
     ) -> Parts:
         """Answer a parsed request; to be called within `guarded`."""
         return HANDLERS[method](self, message, arrays, principal, call)
+
+    def expect(
+        self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
+    ) -> Arrival:
+        """Memory for an Execute whose tensors are still to come; to be called within `guarded`.
+
+        Args:
+            request: its header.
+            nbytes: what is to come.
+            principal: who asks.
+            call: how long the caller waits.
+        """
+        absent = [np.empty(0)] * len(request.tensors)
+        known = codec.read_execute(request, absent)
+        return self._worker.run(
+            call,
+            (principal, known.session),
+            lambda _: self._sessions.expect(principal, known, nbytes),
+        )
+
+    def execute_arrived(
+        self,
+        request: service_pb2.ExecuteRequest,
+        arrays: Sequence[Array],
+        arrival: Arrival,
+        principal: str,
+        call: Call,
+    ) -> Parts:
+        """Answer an Execute whose tensors have come; to be called within `guarded`."""
+        known = codec.read_execute(request, arrays)
+
+        def run(interrupt: Interrupt) -> Answer:
+            arrival.release()  # from here on the session counts them itself
+            return self._sessions.execute(principal, known, interrupt)
+
+        return codec.write_answer(self._worker.run(call, (principal, known.session), run))
 
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""

@@ -15,18 +15,21 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from backhaul_proto import codec, tensors
+from backhaul_proto.chunks import MAX_CHUNK_BYTES
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
-from backhaul_server.service.status import DETAILS_KEY, code_of, cut, details_of
+from backhaul_server.service.status import refuse
+from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
+from backhaul_server.service.streams import ExecuteStream
 from backhaul_server.workers.call import Call
 
 log = logging.getLogger("backhaul.server")
 
-_STREAMED_TENSORS: Final = ("Execute",)
+_TENSORS_BESIDE: Final = ("Execute",)
 """Calls whose message carries its tensors in field 15, beside the header."""
 
 # The server tolerates the keepalive pings that our clients send (every 30 s, also without calls).
@@ -39,6 +42,9 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 
+_CHUNK_FRAME: Final = 64
+"""What a chunk's message has beside its data, at most."""
+
 
 class Server:
     """A running backhaul server.
@@ -46,7 +52,8 @@ class Server:
     Args:
         dispatcher: what answers the calls; closed with the server.
         addresses: where to listen: ``host:port`` (port 0: any free one) or ``unix:/path``.
-        threads: how many calls may be in the server at once, waiting ones included.
+        threads: how many calls may be in the server at once, waiting ones included; streams apart.
+        streams: how many streams may be in the server at once.
         shared_memory: most bytes of memory shared with clients of unix sockets; 0: none is offered.
 
     Raises:
@@ -59,15 +66,18 @@ class Server:
         addresses: Sequence[str],
         *,
         threads: int = 64,
+        streams: int = 16,
         shared_memory: int = 0,
     ) -> None:
         self._dispatcher = dispatcher
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
-        limit = dispatcher.limits.max_message_bytes
+        self._stream = ExecuteStream(dispatcher, streams)
+        # A chunk is taken whatever the limit is; other messages are checked against it here.
+        limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
             ThreadPoolExecutor(threads, "backhaul-call"),
-            handlers=[_Handlers(dispatcher, self._segments)],
+            handlers=[_Handlers(dispatcher, self._segments, self._stream)],
             options=[
                 *_OPTIONS,
                 ("grpc.max_receive_message_length", limit),
@@ -96,6 +106,7 @@ class Server:
         """
         self._health.enter_graceful_shutdown()
         self._server.stop(grace).wait()
+        self._stream.close()
         for side in self._side_sockets:
             side.close()
         self._dispatcher.close()
@@ -139,13 +150,16 @@ class Server:
 class _Handlers(grpc.GenericRpcHandler):
     """The service's methods, as handlers of raw bytes: what cannot be parsed gets a typed error too."""
 
-    def __init__(self, dispatcher: Dispatcher, segments: Segments) -> None:
+    def __init__(self, dispatcher: Dispatcher, segments: Segments, stream: ExecuteStream) -> None:
         self._methods: dict[str, Any] = {
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(
                 _Method(dispatcher, segments, name), None, None
             )
             for name in HANDLERS
         }
+        self._methods[f"/{SERVICE}/{EXECUTE_STREAM}"] = grpc.stream_stream_rpc_method_handler(
+            stream, None, None
+        )
 
     def service(self, handler_call_details: Any) -> Any:
         return self._methods.get(handler_call_details.method)
@@ -167,44 +181,50 @@ class _Method:
         try:
             response = guarded(self._name, lambda: self._answer(data, call))
         except BackhaulError as error:
-            log.info(
-                "refused",
-                extra={"method": self._name, "reason": error.reason, "ms": _ms(started)},
-            )
-            context.set_trailing_metadata(((DETAILS_KEY, details_of(error)),))
-            context.abort(code_of(error), cut(error.message, 1024))
+            refuse(context, error, self._name, started)
         log.debug("answered", extra={"method": self._name, "ms": _ms(started)})
         return response
 
     def _answer(self, data: bytes, call: Call) -> bytes:
+        limit = self._dispatcher.limits.max_message_bytes
+        if len(data) > limit:
+            raise make_error(
+                "MESSAGE_TOO_LARGE",
+                f"The request has {len(data)} bytes, the server takes at most {limit}. Send an Execute by "
+                f"{EXECUTE_STREAM}, in pieces; or raise the server's --max-message-bytes.",
+                too_large="request",
+                limit=limit,
+                actual=len(data),
+            )
         message: Any = codec.parse(self._request, data)
-        if self._name not in _STREAMED_TENSORS:
-            return self._joined(*self._dispatcher.answer(self._name, message, [], "", call))
+        if self._name not in _TENSORS_BESIDE:
+            return _joined(*self._dispatcher.answer(self._name, message, [], "", call), limit)
+        limit = min(limit, message.max_response_bytes or limit)
         named = tensors.shared_arrays(message.tensors)
         buffers = codec.read_response_buffers(message)
         if not named and not buffers:
             arrays = tensors.read_all(message.tensors)
-            return self._joined(*self._dispatcher.answer(self._name, message, arrays, "", call))
+            answer = self._dispatcher.answer(self._name, message, arrays, "", call)
+            return _joined(*answer, limit)
         with self._segments.request("", named, buffers) as lent:
             arrays = tensors.read_all(message.tensors, lent.read)
             header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
-            return self._joined(header, lent.put(results))
+            return _joined(header, lent.put(results), limit)
 
-    def _joined(self, header: bytes, results: Sequence[Array | SharedArray]) -> bytes:
-        inline = sum(each.nbytes for each in results if not isinstance(each, SharedArray))
-        self._check_size(len(header) + inline)
-        return tensors.join(header, results)
 
-    def _check_size(self, nbytes: int) -> None:
-        limit = self._dispatcher.limits.max_message_bytes
-        if nbytes > limit:
-            raise make_error(
-                "MESSAGE_TOO_LARGE",
-                f"The answer has {nbytes} bytes, the server sends at most {limit}. Ask for fewer arrays "
-                "at once (wrt=), or raise the server's --max-message-bytes.",
-                expected=limit,
-                actual=nbytes,
-            )
+def _joined(header: bytes, results: Sequence[Array | SharedArray], limit: int) -> bytes:
+    nbytes = tensors.length(header, results)
+    if nbytes > limit:
+        raise make_error(
+            "MESSAGE_TOO_LARGE",
+            f"The answer has {nbytes} bytes; the call, or the server, allows {limit}. What was to be done is "
+            f"done. Ask an Execute again by {EXECUTE_STREAM}; or ask for fewer arrays at once (wrt=), or "
+            "raise the server's --max-message-bytes.",
+            too_large="answer",
+            needed=nbytes,
+            limit=limit,
+        )
+    return tensors.join(header, results)
 
 
 def _ms(started: float) -> float:

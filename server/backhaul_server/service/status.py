@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import logging
+import time
+from typing import Any, Final, NoReturn
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -11,6 +13,8 @@ from google.rpc.status_pb2 import Status
 
 from backhaul_proto.errors import BackhaulError, status_of
 
+log = logging.getLogger("backhaul.server")
+
 DETAILS_KEY: Final = "grpc-status-details-bin"
 DOMAIN: Final = "backhaul"
 
@@ -18,6 +22,15 @@ DOMAIN: Final = "backhaul"
 MAX_DETAILS_BYTES: Final = 4096
 _MESSAGE_BYTES: Final = 1024
 _FIELD_BYTES: Final = 256
+
+
+def refuse(context: Any, error: BackhaulError, method: str, started: float) -> NoReturn:
+    """End a call with an error. ``started`` is when it began, by `time.monotonic`."""
+    ms = round((time.monotonic() - started) * 1e3, 3)
+    log.info("refused", extra={"method": method, "reason": error.reason, "ms": ms})
+    context.set_trailing_metadata(((DETAILS_KEY, details_of(error)),))
+    context.abort(code_of(error), cut(error.message, 1024))
+    raise AssertionError  # abort raises
 
 
 def code_of(error: BackhaulError) -> grpc.StatusCode:

@@ -1,4 +1,4 @@
-"""What all sessions of a server may use together."""
+"""What all sessions of a server may use together, and requests that are still arriving beside them."""
 
 from __future__ import annotations
 
@@ -90,3 +90,28 @@ class Pool:
             held=others,
             limit=self.limit,
         )
+
+
+class Arrival:
+    """Memory that is set aside for the tensors of a request, before they come.
+
+    To the pool it is a share that holds nothing.
+
+    Raises:
+        ServerBusy: the sessions, and others that arrive, hold too much.
+    """
+
+    held = 0
+
+    def __init__(self, pool: Pool, nbytes: int) -> None:
+        self._pool = pool
+        aside = pool.reserve(self, nbytes)
+        self._aside = pool.reserve_or_refuse(self, nbytes) if aside is None else aside
+
+    def recount(self) -> None:
+        """It is what it is."""
+
+    def release(self) -> None:
+        """It is not needed any more. Harmless to repeat."""
+        aside, self._aside = self._aside, 0
+        self._pool.changed(-aside)

@@ -10,9 +10,10 @@ from typing import Final
 
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo
+from backhaul_proto.units import size
 from backhaul_server.sessions.blocks import BlockCache, Decode
 from backhaul_server.sessions.engines import Engines
-from backhaul_server.sessions.pool import Pool
+from backhaul_server.sessions.pool import Arrival, Pool
 from backhaul_server.sessions.session import Interrupt, Session
 
 Key = tuple[str, bytes]
@@ -89,6 +90,39 @@ class SessionTable:
         if request.seq != 1:
             return answer
         return replace(answer, limits=self._limits_of(session))
+
+    def expect(self, principal: str, request: Execute, nbytes: int) -> Arrival:
+        """Memory for the tensors of a request that is about to arrive; it has them not yet.
+
+        What would refuse it whatever they are does so here.
+
+        Raises:
+            MemoryLimitExceeded: the session may not use so much, whatever it holds.
+            ServerBusy: the other sessions hold too much at the moment.
+            SessionError, InvalidArgument: as `execute`; BLOCK_UNKNOWN too.
+        """
+        key = (principal, _checked_id(request.session))
+        self._check_epoch(request.epoch)
+        session = self._sessions.get(key)
+        if session is None and (request.seq != 1 or key in self._ended):
+            self._find(key)
+        limit = (
+            self._engines.limit_of(request.memory_limit)
+            if session is None
+            else session.memory_limit
+        )
+        if nbytes > limit:
+            raise make_error(
+                "MEMORY_LIMIT_EXCEEDED",
+                f"The request's arrays have {size(nbytes)}, and the tape may use {size(limit)}. None of them "
+                "was read. Send less, or give the tape more with memory_limit=, and the server with "
+                "--session-memory.",
+                needed=nbytes,
+                limit=limit,
+            )
+        if request.block is not None:
+            self._blocks.find(principal, request.block)
+        return Arrival(self._pool, nbytes)
 
     def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
         """Close a session and free all that it holds. Closing a closed one is not an error.

@@ -1,0 +1,107 @@
+"""ExecuteStream: an Execute whose request and answer travel in chunks, of any size."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import grpc
+
+from backhaul_proto.chunks import Incoming, Outgoing
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.v1 import service_pb2
+from backhaul_server.service.dispatch import Dispatcher, guarded
+from backhaul_server.service.status import refuse
+from backhaul_server.workers.call import Call
+
+log = logging.getLogger("backhaul.server")
+
+METHOD: Final = "ExecuteStream"
+_REFUSING: Final = 4
+"""Threads beyond those of the streams: they tell further ones that the server is busy."""
+
+
+class ExecuteStream:
+    """The call, as gRPC's handler: messages as bytes in and out, errors as statuses.
+
+    A stream holds a thread as long as it lasts, so these have a pool of their own, which gRPC finds by the
+    attribute ``experimental_thread_pool``.
+
+    Args:
+        dispatcher: what answers.
+        streams: how many there may be at once.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, streams: int) -> None:
+        self._dispatcher = dispatcher
+        self._streams = streams
+        self._free = threading.Semaphore(streams)
+        self.experimental_thread_pool = ThreadPoolExecutor(streams + _REFUSING, "backhaul-stream")
+
+    def __call__(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        started = time.monotonic()
+        call = Call(context.time_remaining())
+        context.add_callback(call.cancel)
+        if not self._free.acquire(blocking=False):
+            refuse(context, self._busy(), METHOD, started)
+        try:
+            try:
+                answer = guarded(METHOD, lambda: self._answer(_received(messages), call))
+            except BackhaulError as error:
+                refuse(context, error, METHOD, started)
+            yield from answer
+        finally:
+            self._free.release()
+        log.debug("answered", extra={"method": METHOD})
+
+    def close(self) -> None:
+        """No more streams come."""
+        self.experimental_thread_pool.shutdown(wait=False)
+
+    def _answer(self, messages: Iterator[bytes], call: Call) -> Outgoing:
+        incoming: Incoming[service_pb2.ExecuteRequest] = Incoming(service_pb2.ExecuteStreamRequest)
+        first = next(messages, None)
+        if first is None:
+            raise make_error(
+                "MALFORMED_REQUEST", "The stream ended before its header, the first message."
+            )
+        request = incoming.begin(first)
+        arrival = self._dispatcher.expect(request, incoming.declared, "", call)
+        try:
+            incoming.allocate()
+            for message in messages:
+                incoming.feed(message)
+            arrays = incoming.finish()
+            header, results = self._dispatcher.execute_arrived(request, arrays, arrival, "", call)
+        finally:
+            arrival.release()
+        return Outgoing(header, results)
+
+    def _busy(self) -> BackhaulError:
+        return make_error(
+            "SERVER_BUSY",
+            f"The server carries {self._streams} large requests and answers already, and takes no more at "
+            "once. Nothing was run. Try again later, or start it with a larger --streams.",
+            streams=self._streams,
+        )
+
+
+def _received(messages: Iterator[bytes]) -> Iterator[bytes]:
+    """The messages; gRPC's error, when it is broken off, as ours."""
+    try:
+        yield from messages
+    except grpc.RpcError as error:
+        # gRPC's call refers to it, and it to its frames, and so to the call: a message would stay in memory.
+        error.__traceback__ = None
+        broken = True
+    else:
+        broken = False
+    if broken:
+        raise make_error(
+            "CANCELLED",
+            "The call was cancelled, or its connection broke, before all of it had come.",
+        )
