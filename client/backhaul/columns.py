@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from backhaul_proto.messages import SKIP, SOURCES, Block, Call
+from backhaul_proto.messages import SKIP, Block, Call
 
 Array = np.ndarray[Any, Any]
 
@@ -60,21 +60,29 @@ class Columns:
             self.index[id(call)] = found
         return found
 
-    def piece(self, first: int, end: int | None = None) -> Piece | None:
-        """The steps from the node ``first`` on, and before ``end``, as a block; None if there are none."""
+    def piece(self, first: int, end: int | None = None, reserved: int = 0) -> Piece | None:
+        """The steps from the node ``first`` on, and before ``end``, as a block; None if there are none.
+
+        Without an end, to the last but so many ids, which were reserved.
+        """
         at = self._place_of(first)
-        to = _Place(len(self.steps), len(self.operands), len(self.tensors))
+        to = _Place(max(0, len(self.steps) - reserved), len(self.operands), len(self.tensors))
         if end is not None:
             to = self._place_of(end)
         steps = self.steps[at.steps : to.steps]
         if not steps:
             return None
         calls = self.calls
-        if at.steps or end is not None:
+        if at.steps or end is not None or reserved:
             calls, steps = _renumbered(calls, steps)
         numbers, inputs = translated(self.operands[at.operands : to.operands], first)
         tensors = self.tensors[at.tensors : to.tensors]
         return Piece(Block(len(inputs), calls, steps, numbers), first, inputs, tensors)
+
+    def reserve(self, count: int) -> None:
+        """Leave so many ids unused."""
+        if count:
+            self.steps += [self.place(_SKIP)] * count
 
     def until(self, end: int) -> Columns:
         """The steps before this node. What follows them need not be whole."""
@@ -152,7 +160,7 @@ class Columns:
             after = _Place(
                 at.steps + 1,
                 at.operands + call.operand_count,
-                at.tensors + SOURCES.get(call.op, 0),
+                at.tensors + call.tensor_count,
             )
             operands = self.operands[at.operands : after.operands]
             yield _Step(call, node, operands, self.tensors[at.tensors : after.tensors], after)

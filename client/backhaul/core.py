@@ -12,6 +12,7 @@ import numpy as np
 from backhaul.connection import Connection
 from backhaul.constants import Content
 from backhaul.failures import Failures
+from backhaul.kept import Kept
 from backhaul.parts import may_be_of_a_step, send_in_parts
 from backhaul.recorder import Recorder
 from backhaul.signatures import NodeType
@@ -59,11 +60,13 @@ class Core:
         if os.getpid() != self._process:  # its lock may be held by a thread that is not here
             raise forked(self.connection.target)
 
-    def source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
-        """Record a leaf with its arrays, which nobody changes any more. Returns its id."""
+    def source(
+        self, call: Call, arrays: Sequence[Array], type_: NodeType, operands: Sequence[int] = ()
+    ) -> int:
+        """Record a leaf with its arrays, which nobody changes any more, or its operands. Returns its id."""
         self.check_usable()
         with self.recorder.lock:
-            return self._source(call, arrays, type_)
+            return self._source(call, arrays, type_, operands)
 
     def constant(self, content: Content) -> tuple[int, Array]:
         """The node of a constant with this content, recorded if it is new, and an array of it."""
@@ -88,15 +91,20 @@ class Core:
         """Send what was recorded."""
         self.ask()
 
-    def ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
-        """Send what was recorded, with a question.
+    def ask(
+        self,
+        values: Sequence[int] = (),
+        question: Question | None = None,
+        kept: Kept | None = None,
+    ) -> Answer:
+        """Send what was recorded, with a question; ``kept`` is for answers that stay on the server.
 
         Raises:
             BackhaulError: the question was refused or failed, the server is out of reach. The tape goes on.
         """
         self.check_usable()
         with self.recorder.lock:
-            return self._ask(values, question)
+            return self._ask(values, question, kept)
 
     def close(self) -> None:
         """End the session."""
@@ -119,16 +127,25 @@ class Core:
 
     # Under the recorder's lock
 
-    def _source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
+    def _source(
+        self, call: Call, arrays: Sequence[Array], type_: NodeType, operands: Sequence[int] = ()
+    ) -> int:
         waiting = self.recorder.columns.nbytes
         if waiting and waiting + sum(x.nbytes for x in arrays) > self.connection.block_bytes:
             self._ask()
-        return self.recorder.source(call, arrays, type_)
+        return self.recorder.source(call, arrays, type_, operands)
 
-    def _ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
+    def _ask(
+        self,
+        values: Sequence[int] = (),
+        question: Question | None = None,
+        kept: Kept | None = None,
+    ) -> Answer:
         failures = self.failures
         self._take_dropped()
         failures.check(values, question)
+        if kept is not None:
+            question = kept.reserve(self.recorder, question)
         try:
             answer = self._execute(values, question)
         except (AutodiffError, MemoryLimitExceeded) as error:
@@ -138,6 +155,8 @@ class Core:
         failures.note(answer.failures)
         if answer.question_failure is not None:
             raise failures.error(answer.question_failure)
+        if kept is not None:
+            kept.note(self.recorder, answer)
         return answer
 
     def _execute(self, values: Sequence[int], question: Question | None) -> Answer:

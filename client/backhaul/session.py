@@ -20,7 +20,7 @@ from backhaul.columns import Piece
 from backhaul.recorder import Recorder
 from backhaul_proto import codec
 from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
-from backhaul_proto.messages import Answer, BlockCall, Execute, Question
+from backhaul_proto.messages import Answer, BlockCall, Execute, Question, keep_from
 
 if TYPE_CHECKING:
     from backhaul.connection import Connection
@@ -100,7 +100,7 @@ class Session:
         Args:
             release: nodes that have no handle any more.
             values: nodes whose values are asked.
-            question: a pullback or hvp.
+            question: what else is asked. What it keeps has the last ids, which were reserved for it.
             until: send the steps before this node only; None: all.
 
         Raises:
@@ -116,7 +116,8 @@ class Session:
                 self.refused = False
             start = order.doubts[-1].end if order.doubts else order.sent
             end = max(start, recorder.next_id if until is None else until)
-            piece = recorder.columns.piece(start, None if until is None else end)
+            reserved = recorder.next_id - (keep_from(question) or recorder.next_id)
+            piece = recorder.columns.piece(start, None if until is None else end, reserved)
             seq = order.committed + len(order.doubts) + 1
             request, data = self._request(seq, piece, sorted(release), values, question)
             self.begun = True

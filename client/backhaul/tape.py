@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NoReturn, overload
+from typing import Any, Final, Literal, NoReturn, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,8 @@ from backhaul.connection import Connection, default_connection
 from backhaul.constants import Content, content_of, frozen
 from backhaul.core import Core
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
+from backhaul.kept import Kept
+from backhaul.leaves import array_of, record_leaf, record_leaf_with_tangent
 from backhaul.limits import byte_limit
 from backhaul.questions import (
     Asked,
@@ -20,15 +22,13 @@ from backhaul.questions import (
     hvp_question,
     pullback_question,
     pushforward_question,
-    tangent_array,
 )
-from backhaul.recording import holds_tensor
-from backhaul.signatures import NodeType, node_type
+from backhaul.recording import record
+from backhaul.signatures import NodeType, signature
 from backhaul.tensor import SMALL, TrackedTensor
-from backhaul_proto.catalog.avals import INEXACT, aval
-from backhaul_proto.catalog.promotion import as_array
+from backhaul_proto.catalog.ops import get
 from backhaul_proto.errors import make_error
-from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, Answer, Call
+from backhaul_proto.messages import Answer, GradientSet, asked_node
 
 Array = np.ndarray[Any, Any]
 Node = TrackedTensor | int
@@ -36,8 +36,7 @@ Node = TrackedTensor | int
 Direction = Mapping[TrackedTensor, Any] | Mapping[int, Any] | Mapping[Node, Any]
 """Tangents by leaf. (A mapping's key type is invariant, so each kind is named.)"""
 
-_LEAF: Final = Call(LEAF)
-_LEAF_WITH_TANGENT: Final = Call(LEAF_WITH_TANGENT)
+_STOP_GRADIENT: Final = get("stop_gradient")
 
 
 class Tape:
@@ -85,61 +84,68 @@ class Tape:
 
     # Recording
 
-    def leaf(self, value: ArrayLike) -> TrackedTensor:
+    def leaf(self, value: ArrayLike | TrackedTensor) -> TrackedTensor:
         """Put a value on the tape that gradients are taken for.
 
         Args:
             value: an array of any shape and memory order, of float32, float64, complex64 or complex128;
-                or Python numbers or lists of them, which become float64 or complex128. It is copied.
+                or Python numbers or lists of them, which become float64 or complex128. It is copied. Or a
+                tensor of this tape, of such a dtype: its numbers stay on the server, and nothing of how
+                it was computed is kept.
 
         Raises:
             InvalidArgument: DTYPE_NOT_SUPPORTED for another dtype.
+            MissingNode: a tensor of another tape, or one that was released.
 
         Example:
             >>> import backhaul as bh
             >>> bh.Tape().leaf(3.14).requires_grad
             True
         """
-        array = _differentiable(value)
-        kind = aval(array.shape, array.dtype)
-        return self._leaf(_LEAF, [array], node_type(kind, True, False, True))
+        return self._made_leaf(value, *record_leaf(self, value))
 
-    def leaf_with_tangent(self, value: ArrayLike, tangent: ArrayLike) -> TrackedTensor:
+    def leaf_with_tangent(
+        self, value: ArrayLike | TrackedTensor, tangent: ArrayLike | TrackedTensor
+    ) -> TrackedTensor:
         """Put a value on the tape with its part of the direction v, for `hvp`.
 
         Args:
             value: as for `leaf`.
-            tangent: of the same shape and dtype; Python numbers and lists take the value's dtype.
+            tangent: of the same shape and dtype, an array or a tensor; Python numbers and lists take the
+                value's dtype.
 
         Raises:
             TangentShapeMismatch: another shape: tangents never broadcast.
             InvalidArgument: DTYPE_NOT_SUPPORTED, TANGENT_DTYPE_MISMATCH.
+            MissingNode: a tensor of another tape, or one that was released.
 
         Example:
             >>> import backhaul as bh
             >>> bh.Tape().leaf_with_tangent([1.0, 2.0], [0.0, 1.0]).has_tangent
             True
         """
-        array = _differentiable(value)
-        kind = aval(array.shape, array.dtype)
-        direction = frozen(tangent_array(tangent, kind))
-        return self._leaf(_LEAF_WITH_TANGENT, [array, direction], node_type(kind, True, True, True))
+        return self._made_leaf(value, *record_leaf_with_tangent(self, value, tangent))
 
-    def constant(self, value: ArrayLike) -> TrackedTensor:
-        """Put a value on the tape that no gradient is taken for. Equal ones are sent once.
+    def constant(self, value: ArrayLike | TrackedTensor) -> TrackedTensor:
+        """Put a value on the tape that no gradient is taken for. Equal arrays are sent once.
 
         Args:
-            value: an array of any supported dtype, integers and bools too; or Python numbers or lists.
+            value: an array of any supported dtype, integers and bools too; or Python numbers or lists. Of
+                a tensor of this tape: the same as its `detach()`.
 
         Raises:
             InvalidArgument: DTYPE_NOT_SUPPORTED, INVALID_VALUE.
+            MissingNode: a tensor of another tape, or one that was released.
 
         Example:
             >>> import backhaul as bh
             >>> bh.Tape().constant([1.0, 2.0]).node_id is None
             True
         """
-        return self._constant(content_of(_array(value, "The constant")))
+        if isinstance(value, TrackedTensor):
+            find_node(self, value, "The constant's value")
+            return record(_STOP_GRADIENT, (value,))
+        return self._constant(content_of(array_of(value, "The constant")))
 
     # Asking
 
@@ -150,13 +156,33 @@ class Tape:
         *,
         cotangent: TrackedTensor | Array | complex | None = None,
         wrt: Iterable[Node] | None = None,
-    ) -> Gradients: ...
+        fetch: Literal[True] = True,
+    ) -> Gradients[Array]: ...
     @overload
     def pullback(
-        self, loss: Node, *, cotangent: Sequence[Any], wrt: Iterable[Node] | None = None
+        self,
+        loss: Node,
+        *,
+        cotangent: TrackedTensor | Array | complex | None = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> Gradients[TrackedTensor]: ...
+    @overload
+    def pullback(
+        self,
+        loss: Node,
+        *,
+        cotangent: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
     ) -> Any: ...
     def pullback(
-        self, loss: Node, *, cotangent: Any = None, wrt: Iterable[Node] | None = None
+        self,
+        loss: Node,
+        *,
+        cotangent: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
     ) -> Any:
         """The gradients of a loss. Changes nothing: ask as often as you like, and record on.
 
@@ -167,6 +193,9 @@ class Tape:
                 a list of gradients, in one round trip.
             wrt: the tensors that gradients are wanted for, with zeros where the loss does not depend on
                 one. Left out: every leaf that the loss depends on.
+            fetch: whether the gradients are sent here, as arrays. False: they stay on the server, as
+                constants of this tape, to be used in further steps: tensors in place of arrays. Without
+                ``wrt``, leaves that were dropped or released get none then.
 
         Returns:
             Gradients by node. That of a complex leaf is dL/dRe + i dL/dIm (JAX's is its conjugate).
@@ -189,11 +218,14 @@ class Tape:
         asked = pullback_question(self, loss, cotangent, wrt)
         if asked.is_empty:
             return []
-        answer = self._ask(loss, asked)
+        value = None if fetch else self._value_later(loss, asked)
+        answer, kept = self._ask_gradients(loss, asked, fetch)
         found = [
-            Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer))
+            Gradients(self, self._by_node(each, kept), _value(answer) if value is None else value)
             for each in answer.sets
         ]
+        if kept is not None:
+            kept.handed_over()
         return found if asked.many else found[0]
 
     @overload
@@ -203,7 +235,17 @@ class Tape:
         *,
         tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
-    ) -> HvpResult: ...
+        fetch: Literal[True] = True,
+    ) -> HvpResult[Array]: ...
+    @overload
+    def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Direction | None = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> HvpResult[TrackedTensor]: ...
     @overload
     def hvp(
         self,
@@ -211,10 +253,34 @@ class Tape:
         *,
         tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
-    ) -> list[HvpResult]: ...
+        fetch: Literal[True] = True,
+    ) -> list[HvpResult[Array]]: ...
+    @overload
     def hvp(
-        self, loss: Node, *, tangents: Any = None, wrt: Iterable[Node] | None = None
-    ) -> HvpResult | list[HvpResult]:
+        self,
+        loss: Node,
+        *,
+        tangents: Sequence[Direction],
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> list[HvpResult[TrackedTensor]]: ...
+    @overload
+    def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool,
+    ) -> Any: ...
+    def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
+    ) -> Any:
         """The gradients of a loss and its Hessian times a direction v. Changes nothing.
 
         Args:
@@ -223,6 +289,7 @@ class Tape:
                 answered by a list, in one round trip. Left out: the tangents that the leaves were made
                 with.
             wrt: as for `pullback`.
+            fetch: as for `pullback`: False leaves gradients and H·v on the server.
 
         Returns:
             The gradients, as `pullback` gives them, and H·v of the same nodes.
@@ -243,15 +310,17 @@ class Tape:
         """
         self._core.take_dropped()
         asked = hvp_question(self, loss, tangents, wrt)
-        answer = self._ask(loss, asked)
+        answer, kept = self._ask_gradients(loss, asked, fetch)
         found = [
             HvpResult(
-                Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer)),
-                Gradients(self, dict(zip(each.nodes, each.hvps, strict=True)), _value(answer)),
+                Gradients(self, self._by_node(each, kept), _value(answer)),
+                Gradients(self, self._by_node(each, kept, hvps=True), _value(answer)),
                 _value(answer),
             )
             for each in answer.sets
         ]
+        if kept is not None:
+            kept.handed_over()
         return found if asked.many else found[0]
 
     @overload
@@ -389,45 +458,51 @@ class Tape:
             found.append(value if is_own else value.copy())
         return found
 
-    def _leaf(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> TrackedTensor:
-        tensor = TrackedTensor(self, self._core.source(call, arrays, type_), type_)
-        if arrays[0].nbytes <= SMALL:
-            tensor._value = arrays[0]
+    def _made_leaf(
+        self, value: object, node: int, type_: NodeType, array: Array | None
+    ) -> TrackedTensor:
+        tensor = TrackedTensor(self, node, type_)
+        if isinstance(value, TrackedTensor):
+            tensor._value = value._value
+        elif array is not None and array.nbytes <= SMALL:
+            tensor._value = array
         return tensor
 
-    def _ask(self, loss: Node, asked: Asked) -> Answer:
-        answer = self._core.ask((), asked.question)
+    def _ask(self, loss: Node, asked: Asked, kept: Kept | None = None) -> Answer:
+        answer = self._core.ask((), asked.question, kept)
         value = answer.loss_value
         if isinstance(loss, TrackedTensor) and value is not None and value.nbytes <= SMALL:
             loss._value = value.copy()
         return answer
+
+    def _ask_gradients(self, loss: Node, asked: Asked, fetch: bool) -> tuple[Answer, Kept | None]:
+        """The answer, and what keeps the gradients if they are not sent: until there are tensors of them."""
+        kept = None if fetch else Kept(self._dropped)
+        return self._ask(loss, asked, kept), kept
+
+    def _by_node(
+        self, found: GradientSet, kept: Kept | None, *, hvps: bool = False
+    ) -> dict[int, Any]:
+        """Gradients, or H·v, by the nodes that they are of: arrays or, where they are kept, tensors."""
+        made: Sequence[Any] = found.hvps if hvps else found.gradients
+        if kept is not None:
+            ids = found.kept_hvps if hvps else found.kept
+            made = [TrackedTensor(self, each, kept.types[each]) for each in ids]
+        return dict(zip(found.nodes, made, strict=True))
+
+    def _value_later(self, loss: Node, asked: Asked) -> TrackedTensor | None:
+        """A loss of many elements as a constant: its value is not sent, and its graph not kept for it."""
+        node = asked_node(asked.question)
+        type_ = find_node(self, loss, "The loss")[1]
+        if type_.aval.size == 1:
+            return None
+        found = signature(_STOP_GRADIENT, (), (type_,))
+        if self._recorder.next_id >= self._recorder.full_at:
+            self._core.flush()
+        return TrackedTensor(self, self._recorder.step(found, [node]), found.results[0])
 
 
 def _value(answer: Answer) -> Array:
     """The loss's value, as an array of the caller's own."""
     assert answer.loss_value is not None
     return answer.loss_value.copy()
-
-
-def _array(value: ArrayLike, what: str) -> Array:
-    if holds_tensor(value):
-        raise make_error(
-            "INVALID_VALUE",
-            f"{what} is a list with tensors in it, which would lose their gradients. Join them with "
-            "bh.stack([...]), or give their values, tensor.numpy().",
-            operand=what,
-        )
-    return as_array(value, what=what)
-
-
-def _differentiable(value: ArrayLike) -> Array:
-    """A copy of a leaf's value."""
-    array = _array(value, "The leaf")
-    if array.dtype not in INEXACT:
-        raise make_error(
-            "DTYPE_NOT_SUPPORTED",
-            f"A leaf of dtype {array.dtype} has no gradient. Convert it, for example with "
-            ".astype('float64'), or make it a constant.",
-            actual=array.dtype,
-        )
-    return frozen(array)

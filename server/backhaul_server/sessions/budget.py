@@ -8,13 +8,13 @@ from typing import Final
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import (
     LEAF_WITH_TANGENT,
-    SOURCES,
     Array,
     Execute,
     HvpQuestion,
     PullbackQuestion,
     PushforwardQuestion,
     Question,
+    keep_from,
 )
 from backhaul_proto.units import size
 from backhaul_server.engine.node import Node
@@ -102,15 +102,19 @@ class Budget:
         if request.question is not None:
             peak = _question_peak(request, plan, inputs, base_id, self._nodes)
             asking = before + need.made.bytes + peak.bytes
+            if keep_from(request.question):
+                asking += peak.answers  # copies of those that are views
             if asking > self.limit:
                 raise self._question_refused(asking, request.question, peak)
             needed = max(needed, asking)
         self._pool.check(self, needed)
 
-    def committed(self, plan: Plan | None) -> None:
-        """The block was run."""
+    def committed(self, plan: Plan | None, kept: Sequence[Node] = ()) -> None:
+        """The block was run, and these answers stay."""
         if plan is not None:
             self._hold(_sum(self._held, plan.need.made))
+        if kept:
+            self._hold(_sum(self._held, Held(sum(each.aval.nbytes for each in kept), 0, 0)))
 
     def _hold(self, held: Held) -> None:
         self._pool.changed(held.bytes - self._held.bytes)
@@ -122,11 +126,14 @@ class Budget:
         if question is None:
             return running
         after, gradient, hvp = _sum(self._held, need.made)
-        if isinstance(question, PullbackQuestion):
-            sets, passing = len(question.cotangents) or 1, gradient
-        else:
+        times = _SURELY
+        if isinstance(question, PushforwardQuestion):
             sets, passing = len(question.directions) or 1, hvp
-        return max(running, asked + after + sets * _SURELY * (passing + after))
+        else:
+            sets = question.set_count
+            passing = gradient if isinstance(question, PullbackQuestion) else hvp
+            times += 2 if question.keep_from else 0  # gradients and H·v
+        return max(running, asked + after + sets * times * (passing + after))
 
     def _block_refused(
         self, needed: int, need: BlockNeed, plan: Plan | None, base_id: int
@@ -196,7 +203,7 @@ def _question_peak(
     wrt = None if question.wrt is None else [node_of(each) for each in question.wrt]
     loss = node_of(question.loss)
     if isinstance(question, PullbackQuestion):
-        return pullback_peak(loss, wrt, len(question.cotangents) or 1)
+        return pullback_peak(loss, wrt, question.set_count)
     directions = [{node_of(leaf) for leaf, _ in each} for each in question.directions]
     return hvp_peak(loss, wrt, directions)
 
@@ -219,5 +226,5 @@ def _planned(plan: Plan, tensors: Iterable[Array]) -> Iterator[Planned]:
         if not isinstance(step.call, str):
             yield Planned(step.call, step.operands)
             continue
-        taken = [next(arrays) for _ in range(SOURCES[step.call])]
+        taken: list[object] = [next(arrays) for _ in range(step.tensor_count)] or [*step.operands]
         yield Planned(None, (), taken[1] if step.call == LEAF_WITH_TANGENT else None)

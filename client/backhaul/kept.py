@@ -1,0 +1,63 @@
+"""Answers that stay on the server: their ids before they are asked for, their types afterwards."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from backhaul.recorder import Recorder
+from backhaul.signatures import NodeType, node_type
+from backhaul_proto.messages import Answer, HvpQuestion, PullbackQuestion, Question
+
+
+class Kept:
+    """The nodes that one question makes on the server.
+
+    Their ids are reserved before it is sent, as many as there can be, so that no later node has one of
+    them whatever becomes of it. Those that no tensor was made for are released when this goes: after an
+    interrupt, say, when nobody knows whether the server made them.
+
+    Args:
+        dropped: the tape's ids to be released.
+
+    Attributes:
+        types: of the nodes that were made, by id.
+    """
+
+    __slots__ = ("_dropped", "_ids", "_of", "types")
+
+    def __init__(self, dropped: deque[int]) -> None:
+        self._dropped = dropped
+        self._ids: Sequence[int] = ()
+        self._of: dict[int, NodeType] = {}
+        self.types: dict[int, NodeType] = {}
+
+    def reserve(self, recorder: Recorder, question: Question | None) -> Question:
+        """Reserve the ids. Returns the question with them. The recorder's lock is held."""
+        assert isinstance(question, PullbackQuestion | HvpQuestion)
+        types = recorder.types
+        if question.wrt is None:
+            self._of = {node: each for node, each in types.items() if each.is_leaf}
+        else:
+            self._of = {node: types[node] for node in question.wrt}
+        each_set = len(self._of) * (2 if isinstance(question, HvpQuestion) else 1)
+        count = question.set_count * each_set
+        self._ids = range(recorder.next_id, recorder.next_id + count)
+        return replace(question, keep_from=recorder.reserve(count))
+
+    def note(self, recorder: Recorder, answer: Answer) -> None:
+        """Take in which of them there are. The recorder's lock is held."""
+        for each in answer.sets:
+            for ids in (each.kept, each.kept_hvps):
+                for of, node in zip(each.nodes, ids, strict=bool(ids)):
+                    self.types[node] = node_type(self._of[of].aval)
+        recorder.types.update(self.types)
+        self._ids = list(self.types)
+
+    def handed_over(self) -> None:
+        """There is a tensor for each."""
+        self._ids = ()
+
+    def __del__(self) -> None:
+        self._dropped.extend(self._ids)
