@@ -43,8 +43,9 @@ class Kept:
             self._of = {node: types[node] for node in question.wrt}
         each_set = len(self._of) * (2 if isinstance(question, HvpQuestion) else 1)
         count = question.set_count * each_set
-        self._ids = range(recorder.next_id, recorder.next_id + count)
-        return replace(question, keep_from=recorder.reserve(count))
+        first = recorder.reserve(count)
+        self._ids = range(first, first + count)
+        return replace(question, keep_from=first)
 
     def note(self, recorder: Recorder, answer: Answer) -> None:
         """Take in which of them there are. The recorder's lock is held."""
