@@ -61,4 +61,7 @@ class Kept:
         self._ids = ()
 
     def __del__(self) -> None:
-        self._dropped.extend(self._ids)
+        try:
+            self._dropped.extend(self._ids)
+        except AttributeError:
+            return  # it was only half made

@@ -356,6 +356,8 @@ def write_answer(answer: Answer) -> Parts:
         message.question_failure.CopyFrom(_failure_message(answer.question_failure))
     if answer.loss_value is not None:
         message.loss_value = place(answer.loss_value)
+    elif answer.sets:
+        message.no_loss_value = True
     for each in answer.sets:
         message.sets.add(
             nodes=each.nodes,
@@ -398,11 +400,7 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
 
 
 def _has_loss_value(message: service_pb2.ExecuteResponse) -> bool:
-    """Whether it is there. Servers that can keep nothing write no index 0."""
-    answered = bool(message.sets or message.tangents)
-    return message.HasField("loss_value") or (
-        answered and not any(each.kept for each in message.sets)
-    )
+    return bool(message.sets or message.tangents) and not message.no_loss_value
 
 
 def _failure_message(failure: Failure) -> service_pb2.Failure:

@@ -417,7 +417,7 @@ class Failure(_message.Message):
     def __init__(self, node: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., dependants: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ExecuteResponse(_message.Message):
-    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tangents", "tensors")
+    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tangents", "no_loss_value", "tensors")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
@@ -427,6 +427,7 @@ class ExecuteResponse(_message.Message):
     SETS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     TANGENTS_FIELD_NUMBER: _ClassVar[int]
+    NO_LOSS_VALUE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     epoch: bytes
     base_id: int
@@ -437,8 +438,9 @@ class ExecuteResponse(_message.Message):
     sets: _containers.RepeatedCompositeFieldContainer[IndexedGradients]
     limits: Limits
     tangents: _containers.RepeatedScalarFieldContainer[int]
+    no_loss_value: bool
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tangents: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tangents: _Optional[_Iterable[int]] = ..., no_loss_value: bool = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class IndexedGradients(_message.Message):
     __slots__ = ("nodes", "gradients", "hvps", "kept", "kept_hvps")
