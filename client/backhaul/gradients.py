@@ -14,7 +14,7 @@ from backhaul.handle import Handle
 from backhaul_proto.errors import BackhaulError, make_error
 
 if TYPE_CHECKING:
-    from backhaul.tape import Tape
+    from backhaul.any_tape import AnyTape
     from backhaul.tensor import TrackedTensor
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +40,7 @@ class Gradients(Mapping[int, Value], Generic[Value]):
     __slots__ = ("_found", "_tape", "_tape_name", "_value")
 
     def __init__(
-        self, tape: Tape, found: Mapping[int, Value], value: Array | TrackedTensor
+        self, tape: AnyTape[Any], found: Mapping[int, Value], value: Array | TrackedTensor
     ) -> None:
         self._found = found
         self._tape = weakref.ref(tape)  # arrays keep no session open
@@ -51,7 +51,7 @@ class Gradients(Mapping[int, Value], Generic[Value]):
     def value(self) -> Array:
         """The loss's value. With ``fetch=False`` that of a loss of many elements is fetched here."""
         value = self._value
-        return value.numpy() if isinstance(value, Handle) else value
+        return value._now() if isinstance(value, Handle) else value
 
     def __getitem__(self, key: TrackedTensor | int | None) -> Value:
         """The gradient for a leaf.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from backhaul_proto.errors import make_error
 from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, Call, NodeOrArray
 
 if TYPE_CHECKING:
-    from backhaul.tape import Tape
+    from backhaul.any_tape import AnyTape
 
 Array = np.ndarray[Any, Any]
 
@@ -27,8 +27,16 @@ _LEAF_OF_NODE: Final = Call(LEAF, (), 1)
 _LEAF_OF_NODES: Final = Call(LEAF_WITH_TANGENT, (), 2)
 
 
-def record_leaf(tape: Tape, value: Any) -> tuple[int, NodeType, Array | None]:
-    """Record `Tape.leaf`. Returns the node, its type, and the array that is its value, if it came as one.
+class RecordedLeaf(NamedTuple):
+    """A leaf that was recorded: its node, the type, and the array that is its value, if it came as one."""
+
+    node: int
+    type: NodeType
+    array: Array | None
+
+
+def record_leaf(tape: AnyTape[Any], value: Any) -> RecordedLeaf:
+    """Record `Tape.leaf`.
 
     Raises:
         InvalidArgument: DTYPE_NOT_SUPPORTED, INVALID_VALUE.
@@ -37,13 +45,11 @@ def record_leaf(tape: Tape, value: Any) -> tuple[int, NodeType, Array | None]:
     found, kind = _differentiable(tape, value)
     type_ = node_type(kind, True, False, True)
     if isinstance(found, int):
-        return tape._core.source(_LEAF_OF_NODE, (), type_, [found]), type_, None
-    return tape._core.source(_LEAF, [found], type_), type_, found
+        return RecordedLeaf(tape._core.source(_LEAF_OF_NODE, (), type_, [found]), type_, None)
+    return RecordedLeaf(tape._core.source(_LEAF, [found], type_), type_, found)
 
 
-def record_leaf_with_tangent(
-    tape: Tape, value: Any, tangent: Any
-) -> tuple[int, NodeType, Array | None]:
+def record_leaf_with_tangent(tape: AnyTape[Any], value: Any, tangent: Any) -> RecordedLeaf:
     """Record `Tape.leaf_with_tangent`; as `record_leaf`.
 
     Raises:
@@ -55,8 +61,9 @@ def record_leaf_with_tangent(
     if isinstance(found, int) or isinstance(along, int):
         constants = [_as_node(tape, each) for each in (found, along)]
         operands = [each if isinstance(each, int) else each._id for each in constants]
-        return tape._core.source(_LEAF_OF_NODES, (), type_, operands), type_, None
-    return tape._core.source(_LEAF_WITH_TANGENT, [found, frozen(along)], type_), type_, found
+        return RecordedLeaf(tape._core.source(_LEAF_OF_NODES, (), type_, operands), type_, None)
+    node = tape._core.source(_LEAF_WITH_TANGENT, [found, frozen(along)], type_)
+    return RecordedLeaf(node, type_, found)
 
 
 def array_of(value: Any, what: str) -> Array:
@@ -75,7 +82,7 @@ def array_of(value: Any, what: str) -> Array:
     return as_array(value, what=what)
 
 
-def _differentiable(tape: Tape, value: Any) -> tuple[NodeOrArray, Aval]:
+def _differentiable(tape: AnyTape[Any], value: Any) -> tuple[NodeOrArray, Aval]:
     """A leaf's value: a node, or a copy of an array."""
     found: NodeOrArray
     if isinstance(value, Handle):
@@ -94,7 +101,7 @@ def _differentiable(tape: Tape, value: Any) -> tuple[NodeOrArray, Aval]:
     return (found, kind) if isinstance(found, int) else (frozen(found), kind)
 
 
-def _as_node(tape: Tape, given: NodeOrArray) -> int | Handle:
+def _as_node(tape: AnyTape[Any], given: NodeOrArray) -> int | Handle:
     """A node as it is, an array as a constant, which is to be held until the leaf is recorded."""
     if isinstance(given, int):
         return given

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from backhaul.failures import Failures
 from backhaul.recorder import Recorder
+from backhaul.steps import Steps
 from backhaul_proto.errors import (
     BackhaulError,
     InternalError,
@@ -52,8 +53,8 @@ def may_be_of_a_step(error: BackhaulError, *, refused_before: bool) -> bool:
 
 
 def send_in_parts(
-    session: Session, recorder: Recorder, failures: Failures, released: set[int]
-) -> None:
+    session: Session, recorder: Recorder, failures: Failures, released: set[int], end: int
+) -> Steps[None]:
     """Send the open steps without a question, halving what is refused down to single steps.
 
     Args:
@@ -61,20 +62,22 @@ def send_in_parts(
         recorder: holds the steps.
         failures: is told of the steps that fail or are refused.
         released: nodes without a handle. They are released later, with the question.
+        end: the id before which they are sent.
 
     Raises:
         BackhaulError: it is not for the steps that the server refuses, or too many of them are refused.
     """
     recorder.leave_out_unneeded(released)
-    session.execute(set(), until=0)  # nothing: whatever this raises is not for a step
+    yield from session.execute(set(), until=0)  # nothing: what this raises is not for a step
     culprits = 0
-    ends = [recorder.next_id]
+    ends = [end]
     while ends:
         if ends[-1] <= recorder.columns.base:
             ends.pop()
             continue
         try:
-            failures.note(session.execute(set(), until=ends[-1]).failures)
+            answer = yield from session.execute(set(), until=ends[-1])
+            failures.note(answer.failures)
         except BackhaulError as error:
             if not may_be_of_a_step(error, refused_before=True):
                 raise

@@ -28,7 +28,8 @@ class Recorder:
     beyond ``next_id`` was never recorded, and `mend` takes it back before anything else is done.
 
     Attributes:
-        lock: held for each step, and through each call to the server: what is recorded meanwhile waits.
+        lock: held for each step. A question that waits holds it through its calls: what is recorded meanwhile
+            waits too. One that is awaited holds it between them.
         next_id: the id that the next node will have.
         types: types of the nodes that live.
         columns: what was not sent yet.
@@ -126,7 +127,7 @@ class Recorder:
         if len(sources.codes) + sources.first != first:
             self.mend()
         sources.codes += [frame.f_code] * count
-        self.columns.reserve(count)
+        self.columns.reserve(first, count)
         sources.offsets += [frame.f_lasti] * count
         self.next_id = first + count
         return first

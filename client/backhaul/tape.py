@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, NoReturn, overload
+from typing import Any, Literal, overload
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from backhaul.any_tape import AnyTape, Array, Direction, Node, unknown
 from backhaul.connection import Connection, default_connection
-from backhaul.constants import Content, content_of, frozen
-from backhaul.core import Core
+from backhaul.core import BlockingCore
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
-from backhaul.leaves import array_of, record_leaf, record_leaf_with_tangent
 from backhaul.limits import byte_limit
-from backhaul.questions import (
-    Asked,
-    find_node,
-    hvp_question,
-    pullback_question,
-    pushforward_question,
-)
-from backhaul.recording import record
-from backhaul.signatures import NodeType, signature
-from backhaul.tensor import SMALL, TrackedTensor
-from backhaul_proto.catalog.ops import get
+from backhaul.questions import Asked, hvp_question, pullback_question, pushforward_question
+from backhaul.tensor import TrackedTensor
 from backhaul_proto.errors import make_error
-from backhaul_proto.messages import Answer, GradientSet, asked_node
-
-Array = np.ndarray[Any, Any]
-Node = TrackedTensor | int
-"""A tensor of the tape, or its node_id."""
-Direction = Mapping[TrackedTensor, Any] | Mapping[int, Any] | Mapping[Node, Any]
-"""Tangents by leaf. (A mapping's key type is invariant, so each kind is named.)"""
-
-_STOP_GRADIENT: Final = get("stop_gradient")
+from backhaul_proto.messages import Answer
 
 
-class Tape:
+class Tape(AnyTape[TrackedTensor]):
     """A reverse-mode tape on a server.
 
     Operations on its tensors are recorded; nothing is sent until a value, a gradient or a Hessian-vector
@@ -67,6 +46,8 @@ class Tape:
                [24., 24., 24.]])
     """
 
+    _core: BlockingCore
+
     def __init__(
         self, connection: Connection | None = None, *, memory_limit: int | None = None
     ) -> None:
@@ -77,75 +58,7 @@ class Tape:
                 "bh.Tape(bh.connect('host:port')), or bh.Tape() for the default one.",
             )
         limit = 0 if memory_limit is None else byte_limit(memory_limit)
-        self._core = Core(connection or default_connection(), limit)
-        # A hop less where it counts: for each step, and for each handle that goes.
-        self._recorder = self._core.recorder
-        self._dropped = self._core.dropped
-
-    # Recording
-
-    def leaf(self, value: ArrayLike | TrackedTensor) -> TrackedTensor:
-        """Put a value on the tape that gradients are taken for.
-
-        Args:
-            value: an array of any shape and memory order, of float32, float64, complex64 or complex128;
-                or Python numbers or lists of them, which become float64 or complex128. It is copied. Or a
-                tensor of this tape, of such a dtype: its numbers stay on the server, and nothing of how
-                it was computed is kept.
-
-        Raises:
-            InvalidArgument: DTYPE_NOT_SUPPORTED for another dtype.
-            MissingNode: a tensor of another tape, or one that was released.
-
-        Example:
-            >>> import backhaul as bh
-            >>> bh.Tape().leaf(3.14).requires_grad
-            True
-        """
-        return self._made_leaf(value, *record_leaf(self, value))
-
-    def leaf_with_tangent(
-        self, value: ArrayLike | TrackedTensor, tangent: ArrayLike | TrackedTensor
-    ) -> TrackedTensor:
-        """Put a value on the tape with its part of the direction v, for `hvp`.
-
-        Args:
-            value: as for `leaf`.
-            tangent: of the same shape and dtype, an array or a tensor; Python numbers and lists take the
-                value's dtype.
-
-        Raises:
-            TangentShapeMismatch: another shape: tangents never broadcast.
-            InvalidArgument: DTYPE_NOT_SUPPORTED, TANGENT_DTYPE_MISMATCH.
-            MissingNode: a tensor of another tape, or one that was released.
-
-        Example:
-            >>> import backhaul as bh
-            >>> bh.Tape().leaf_with_tangent([1.0, 2.0], [0.0, 1.0]).has_tangent
-            True
-        """
-        return self._made_leaf(value, *record_leaf_with_tangent(self, value, tangent))
-
-    def constant(self, value: ArrayLike | TrackedTensor) -> TrackedTensor:
-        """Put a value on the tape that no gradient is taken for. Equal arrays are sent once.
-
-        Args:
-            value: an array of any supported dtype, integers and bools too; or Python numbers or lists. Of
-                a tensor of this tape: the same as its `detach()`.
-
-        Raises:
-            InvalidArgument: DTYPE_NOT_SUPPORTED, INVALID_VALUE.
-            MissingNode: a tensor of another tape, or one that was released.
-
-        Example:
-            >>> import backhaul as bh
-            >>> bh.Tape().constant([1.0, 2.0]).node_id is None
-            True
-        """
-        if isinstance(value, TrackedTensor):
-            find_node(self, value, "The constant's value")
-            return record(_STOP_GRADIENT, (value,))
-        return self._constant(content_of(array_of(value, "The constant")))
+        super().__init__(BlockingCore(connection or default_connection(), limit), TrackedTensor)
 
     # Asking
 
@@ -218,15 +131,11 @@ class Tape:
         asked = pullback_question(self, loss, cotangent, wrt)
         if asked.is_empty:
             return []
-        value = None if fetch else self._value_later(loss, asked)
-        answer, kept = self._ask_gradients(loss, asked, fetch)
-        found = [
-            Gradients(self, self._by_node(each, kept), _value(answer) if value is None else value)
-            for each in answer.sets
-        ]
-        if kept is not None:
-            kept.handed_over()
-        return found if asked.many else found[0]
+        if fetch:
+            return self._gradients(asked, self._ask(loss, asked))
+        value = self._value_later(asked)
+        with Kept(self._dropped) as kept:
+            return self._gradients(asked, self._ask(loss, asked, kept), kept, value)
 
     @overload
     def hvp(
@@ -310,18 +219,10 @@ class Tape:
         """
         self._core.take_dropped()
         asked = hvp_question(self, loss, tangents, wrt)
-        answer, kept = self._ask_gradients(loss, asked, fetch)
-        found = [
-            HvpResult(
-                Gradients(self, self._by_node(each, kept), _value(answer)),
-                Gradients(self, self._by_node(each, kept, hvps=True), _value(answer)),
-                _value(answer),
-            )
-            for each in answer.sets
-        ]
-        if kept is not None:
-            kept.handed_over()
-        return found if asked.many else found[0]
+        if fetch:
+            return self._hvps(asked, self._ask(loss, asked))
+        with Kept(self._dropped) as kept:
+            return self._hvps(asked, self._ask(loss, asked, kept), kept)
 
     @overload
     def pushforward(
@@ -358,55 +259,32 @@ class Tape:
         """
         self._core.take_dropped()
         asked = pushforward_question(self, output, tangents)
-        answer = self._ask(output, asked)
-        found = [PushforwardResult(_value(answer), each) for each in answer.tangents]
-        return found if asked.many else found[0]
+        found: PushforwardResult | list[PushforwardResult] = self._pushed(
+            asked, self._ask(output, asked)
+        )
+        return found
 
-    # Its end
+    def flush(self) -> None:
+        """Send what was recorded, without a question.
 
-    def release(self, *tensors: TrackedTensor) -> None:
-        """Let the server free tensors; dropping their last reference does the same.
-
-        Memory goes when nothing that lives needs it for a gradient.
+        The next question sends it in any case, and so does what is recorded when it is much.
 
         Raises:
-            MissingNode: one is on another tape, or was released before; then none is released.
-            InvalidArgument: INVALID_VALUE for what is no tensor.
+            BackhaulError: the server refused it, or cannot be reached.
+
+        Example:
+            >>> import backhaul as bh
+            >>> tape = bh.Tape()
+            >>> x = tape.leaf([1.0, 2.0])
+            >>> tape.flush()
         """
-        self._core.check_usable()
-        for position, each in enumerate(tensors):
-            if not isinstance(each, TrackedTensor):
-                raise make_error(
-                    "INVALID_VALUE",
-                    f"release() was given {each!r:.100}; it takes tensors, one argument each.",
-                )
-            find_node(self, each, f"Tensor {position}")
-        for each in dict.fromkeys(tensors):
-            node = each._id
-            each._id = -node  # first: an interrupt between may not lead to its being dropped twice
-            self._dropped.append(node)
-            each._value = None
+        self._core.flush()
+
+    # Its end
 
     def close(self) -> None:
         """Close the session and free all that it holds. Closing again does nothing."""
         self._core.close()
-
-    def clone(self) -> Tape:
-        """A further reference to this tape."""
-        return self
-
-    __copy__ = clone
-
-    def __deepcopy__(self, memo: Any) -> NoReturn:
-        raise TypeError(
-            f"{self} cannot be copied: its session is one. Make a new tape and record on it."
-        )
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"{self} cannot be pickled: its session belongs to this process. Send arrays "
-            "(tensor.numpy()), and make a tape where they arrive."
-        )
 
     def __enter__(self) -> Tape:
         return self
@@ -419,90 +297,17 @@ class Tape:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        try:
-            self._core.forget()
-        except AttributeError:
-            return  # it was only half made
-
-    def __repr__(self) -> str:
-        return self._core.name
-
     # For tensors
 
-    def _constant(self, content: Content) -> TrackedTensor:
-        node, array = self._core.constant(content)
-        tensor = TrackedTensor(self, node, content.type)
-        if array.nbytes <= SMALL:
-            is_own = content.frozen or array is not content.array
-            tensor._value = array if is_own else frozen(array)
-        return tensor
+    def _ask(self, loss: Node, asked: Asked, kept: Kept | None = None) -> Answer:
+        return self._noted(loss, self._core.ask((), asked.question, kept))
 
     def _fetch(self, *tensors: TrackedTensor) -> list[Array]:
-        """The values of tensors, each an array of the caller's own: one round trip for all not known here."""
-        self._core.check_usable()
-        nodes = [find_node(self, each, "The tensor")[0] for each in tensors]
-        pairs = list(zip(nodes, tensors, strict=True))
-        unknown = tuple(dict.fromkeys(node for node, each in pairs if each._value is None))
-        values: dict[int, Array] = {}
-        if unknown:
-            values = dict(zip(unknown, self._core.ask(unknown).values, strict=True))
-        handed: set[int] = set()
-        found = []
-        for node, tensor in pairs:
-            value = values[node] if tensor._value is None else tensor._value
-            if value.nbytes <= SMALL:
-                tensor._value = value
-            is_own = value.nbytes > SMALL and node not in handed
-            handed.add(node)
-            found.append(value if is_own else value.copy())
-        return found
+        """The values of tensors: one round trip for all that are not known here."""
+        wanted = self._wanted(tensors)
+        nodes = unknown(wanted)
+        answered = self._core.ask(nodes).values if nodes else ()
+        return self._values(wanted, dict(zip(nodes, answered, strict=True)))
 
-    def _made_leaf(
-        self, value: object, node: int, type_: NodeType, array: Array | None
-    ) -> TrackedTensor:
-        tensor = TrackedTensor(self, node, type_)
-        if isinstance(value, TrackedTensor):
-            tensor._value = value._value
-        elif array is not None and array.nbytes <= SMALL:
-            tensor._value = array
-        return tensor
-
-    def _ask(self, loss: Node, asked: Asked, kept: Kept | None = None) -> Answer:
-        answer = self._core.ask((), asked.question, kept)
-        value = answer.loss_value
-        if isinstance(loss, TrackedTensor) and value is not None and value.nbytes <= SMALL:
-            loss._value = value.copy()
-        return answer
-
-    def _ask_gradients(self, loss: Node, asked: Asked, fetch: bool) -> tuple[Answer, Kept | None]:
-        """The answer, and what keeps the gradients if they are not sent: until there are tensors of them."""
-        kept = None if fetch else Kept(self._dropped)
-        return self._ask(loss, asked, kept), kept
-
-    def _by_node(
-        self, found: GradientSet, kept: Kept | None, *, hvps: bool = False
-    ) -> dict[int, Any]:
-        """Gradients, or H·v, by the nodes that they are of: arrays or, where they are kept, tensors."""
-        made: Sequence[Any] = found.hvps if hvps else found.gradients
-        if kept is not None:
-            ids = found.kept_hvps if hvps else found.kept
-            made = [TrackedTensor(self, each, kept.types[each]) for each in ids]
-        return dict(zip(found.nodes, made, strict=True))
-
-    def _value_later(self, loss: Node, asked: Asked) -> TrackedTensor | None:
-        """A loss of many elements as a constant: its value is not sent, and its graph not kept for it."""
-        node = asked_node(asked.question)
-        type_ = find_node(self, loss, "The loss")[1]
-        if type_.aval.size == 1:
-            return None
-        found = signature(_STOP_GRADIENT, (), (type_,))
-        if self._recorder.next_id >= self._recorder.full_at:
-            self._core.flush()
-        return TrackedTensor(self, self._recorder.step(found, [node]), found.results[0])
-
-
-def _value(answer: Answer) -> Array:
-    """The loss's value, as an array of the caller's own."""
-    assert answer.loss_value is not None
-    return answer.loss_value.copy()
+    def _fetched(self, *tensors: TrackedTensor) -> list[Array]:
+        return self._fetch(*tensors)

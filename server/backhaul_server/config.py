@@ -22,6 +22,12 @@ class ServerSettings(BaseSettings):
     threads: int = Field(
         64, ge=1, description="Calls in the server at once, waiting ones included."
     )
+    lanes: int | None = Field(
+        None,
+        ge=1,
+        description="Long steps that may be computed beside the small work; None: one for each four cores. "
+        "BLAS takes the cores divided by it.",
+    )
     max_message_bytes: int = Field(
         1 << 30, ge=1 << 16, le=(1 << 31) - 1, description="Largest message either way, in bytes."
     )

@@ -17,8 +17,18 @@ import pytest
 import backhaul as bh
 
 TRACED = (
-    *("recorder", "columns", "constants", "sources", "core", "session", "failures", "tape"),
-    *("kept", "leaves"),
+    "any_tape",
+    "columns",
+    "constants",
+    "core",
+    "failures",
+    "kept",
+    "leaves",
+    "recorder",
+    "session",
+    "sources",
+    "steps",
+    "tape",
 )
 
 

@@ -4,38 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import grpc
 import numpy as np
 
 from backhaul.targets import Target
 from backhaul.transport import Reply, Transport
-from backhaul.transport.statuses import error_of, message_too_large
+from backhaul.transport.channel import ChannelUser
 from backhaul.unusable import connection_closed
-from backhaul_proto import codec, tensors
-from backhaul_proto.errors import BackhaulError
-from backhaul_proto.messages import SERVICE, SESSION_METADATA, Limits
+from backhaul_proto.messages import SERVICE
 
 Array = np.ndarray[Any, Any]
 Stub = Callable[..., bytes]
-Metadata = tuple[tuple[str, str], ...]
-
-_OPTIONS: Final = (
-    # Ours are checked here, where the error can say what to do.
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    # The server allows pings this often; see the service's own options.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    # gRPC waits up to two minutes before it dials again; a server is restarted sooner.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A connection of its own for each Connection: one that broke does not keep a new one waiting.
-    ("grpc.use_local_subchannel_pool", 1),
-)
 
 
 class _Wire:
@@ -54,53 +35,30 @@ class _Wire:
         return stub
 
 
-class GrpcTransport(Transport):
+class GrpcTransport(ChannelUser, Transport):
     """One channel; a new one after a call was interrupted.
 
     An exception that a signal raises (Ctrl-C) inside gRPC's Python code can leave a lock of the channel
     held, and whoever used it next would wait for ever.
-
-    Args:
-        target: where to; not an embedded one.
-        token: sent with each call as a bearer token.
-        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
     """
 
     def __init__(
         self, target: Target, *, token: str | None = None, tls: Path | None = None
     ) -> None:
-        super().__init__(target)
-        self._metadata: Metadata = ()
-        if token is not None:
-            self._metadata = (("authorization", f"Bearer {token}"),)
-        self._address = target.address
-        # Proxies of the environment are for other machines.
-        self._options = (*_OPTIONS, ("grpc.enable_http_proxy", int(not target.local)))
-        self._credentials: grpc.ChannelCredentials | None = None
-        if target.kind == "tls":
-            roots = None if tls is None else tls.read_bytes()
-            self._credentials = grpc.ssl_channel_credentials(roots)
-        self._wire = self._dial()
-
-    def _dial(self) -> _Wire:
-        if self._credentials is None:
-            return _Wire(grpc.insecure_channel(self._address, options=self._options))
-        return _Wire(grpc.secure_channel(self._address, self._credentials, options=self._options))
+        super().__init__(target, token=token, tls=tls)
+        self._wire = _Wire(self._channel(grpc))
 
     def _call(
         self,
         method: str,
         header: bytes,
-        tensors_: Sequence[Array],
+        tensors: Sequence[Array],
         reply: type[Reply],
         timeout: float | None,
         session: bytes | None,
     ) -> tuple[Reply, Sequence[Array]]:
-        data = tensors.join(header, tensors_) if tensors_ else header
-        self._check_size(len(data))
-        metadata = self._metadata
-        if session is not None:
-            metadata = (*metadata, (SESSION_METADATA, session.hex()))
+        data = self._request(header, tensors)
+        metadata = self._metadata_of(session)
         try:
             # A blocking call is half as slow again through a future, and interrupted just as well: what
             # interrupts it (Ctrl-C) lets go of the call, which cancels it on the server too.
@@ -115,23 +73,9 @@ class GrpcTransport(Transport):
             raise connection_closed(self.target) from None  # gRPC's for a closed channel
         except BaseException:
             # Not closed: calls of other threads may be on it. It goes with the last of them.
-            self._wire = self._dial()
+            self._wire = _Wire(self._channel(grpc))
             raise
-        message = codec.parse(reply, response)
-        return message, tensors.read_all(getattr(message, "tensors", ()))
+        return self._response(reply, response)
 
     def _close(self) -> None:
         self._wire.channel.close()
-
-    def _error(self, failed: grpc.RpcError, timeout: float | None, size: int) -> BackhaulError:
-        # Raised from the caller's frame: an exception that its own frame refers to would keep tensors alive.
-        error = error_of(failed, self.target, timeout, size)
-        if error.details.get("too_large") == "request" and self.limits is None:
-            # From now on it is refused here, before it is sent.
-            self.limits = Limits(int(error.details["limit"]))
-        return error
-
-    def _check_size(self, size: int) -> None:
-        # Until the server has told its limit it is the server that refuses.
-        if self.limits is not None and size > self.limits.max_message_bytes:
-            raise message_too_large(self.target, size, self.limits.max_message_bytes)

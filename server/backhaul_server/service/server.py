@@ -19,7 +19,7 @@ from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.status import DETAILS_KEY, code_of, cut, details_of
-from backhaul_server.workers.thread import Call
+from backhaul_server.workers.call import Call
 
 log = logging.getLogger("backhaul.server")
 

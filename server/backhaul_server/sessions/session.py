@@ -54,7 +54,7 @@ class _Committed:
 
 
 class Session:
-    """One tape on the server. The worker's thread alone calls it."""
+    """One tape on the server. Its calls come one after the other, see `Worker.run`."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class Session:
         made: dict[int, Node] = {}
         base_id, plan, inputs = self._planned(request)
         self._check_questions(request, base_id, plan)
-        self._budget.admit(request, plan, inputs, base_id)
         had_tangent = self._tape.has_tangent
+        self._budget.admit(request, plan, inputs, base_id)
         try:
             with self._engine.interruptible(interrupt):
                 if plan is not None:
@@ -108,14 +108,16 @@ class Session:
                 failures = _new_failures(made.values())
                 keep = self._keep(request, made)
                 answer = self._answer(request, base_id, failures, made, keep)
+            kept = {} if keep is None else keep.nodes
+            self._commit(request, base_id, failures, made | kept, answer.sets if kept else ())
+            self._budget.committed(plan, kept.values())
         except BaseException:
             self._tape.has_tangent = (
                 had_tangent  # all else of a request that fails is dropped with it
             )
             raise
-        kept = {} if keep is None else keep.nodes
-        self._budget.committed(plan, [*kept.values()])
-        self._commit(request, base_id, failures, made | kept, answer.sets if kept else ())
+        finally:
+            self._budget.done()
         return answer
 
     def close(self) -> None:
