@@ -9,8 +9,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from backhaul.constants import frozen
 from backhaul.endpoint import Endpoint, endpoint
 from backhaul.known_blocks import KnownBlocks
 from backhaul.server_ops import OpInfo
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from backhaul.session import Session
     from backhaul.transport import Transport
 
+Array = np.ndarray[Any, Any]
+
 BLOCK_BYTES: Final = 64 << 20
 INFERRED_KEPT: Final = 4096
 CLOSED_AT_ONCE: Final = 8
@@ -40,6 +45,7 @@ def connect(
     token: str | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
+    shared_memory: bool | None = None,
 ) -> Connection:
     """Say where tapes send their work. Nothing is sent before the first question.
 
@@ -51,6 +57,10 @@ def connect(
         tls: file of root certificates (PEM) that the server's certificate is checked against, with
             ``grpcs://`` or ``host:port``. Left out: with ``grpcs://`` the system's.
         timeout: seconds that each call may take; None: as long as it takes.
+        shared_memory: whether large tensors travel by memory shared with the server, on this machine and as
+            this user. Left out: with ``unix://`` where it can be had, else by the socket, with one
+            RuntimeWarning where something is wrong. False: never. True: it is an error
+            (Unavailable, SHARED_MEMORY_UNAVAILABLE) where a large tensor cannot have it.
 
     Raises:
         InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
@@ -63,7 +73,7 @@ def connect(
         ...     float(bh.sum(tape.leaf([1.0, 2.0])))
         3.0
     """
-    return Connection(endpoint(target, token, tls, timeout))
+    return Connection(endpoint(target, token, tls, timeout, shared_memory))
 
 
 class AnyConnection:
@@ -93,6 +103,10 @@ class AnyConnection:
         return f"<Connection to {self._target}>"
 
     # For tapes
+
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        return frozen(array)
 
     def session(self, recorder: Recorder, memory_limit: int = 0) -> Session:
         """A new session for a tape."""
@@ -198,6 +212,12 @@ class Connection(AnyConnection):
         """One request of a session."""
         return self._ready().execute(request, timeout=self.timeout)
 
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        if self._target.kind != "unix" or self._closed:
+            return frozen(array)
+        return (self._transport or self._open()).frozen(array)
+
     @property
     def block_bytes(self) -> int:
         """Bytes of arrays beyond which what was recorded is sent without a question."""
@@ -249,7 +269,10 @@ class Connection(AnyConnection):
             return EmbeddedTransport(self._target)
         from backhaul.transport.grpc import GrpcTransport
 
-        return GrpcTransport(self._target, token=self._endpoint.token, tls=self._endpoint.tls)
+        of = self._endpoint
+        return GrpcTransport(
+            self._target, token=of.token, tls=of.tls, shared_memory=of.shared_memory
+        )
 
 
 class _Default:

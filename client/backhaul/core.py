@@ -91,7 +91,7 @@ class Core(ABC):
             node = recorder.constants.find(content.key)
             if node is not None:
                 return node, content.array
-            array = content.held()
+            array = content.held(self.connection.frozen)
             node = self._source(_CONSTANT, [array], content.type)
             self.dropped += recorder.constants.keep(content.key, node, array.nbytes)
         return node, array

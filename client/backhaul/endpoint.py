@@ -22,12 +22,14 @@ class Endpoint:
         token: sent with each call as a bearer token.
         tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
         timeout: seconds that each call may take; None: as long as it takes.
+        shared_memory: whether large tensors travel by shared memory; None: where it can be had.
     """
 
     target: Target
     token: str | None = field(default=None, repr=False)
     tls: Path | None = None
     timeout: float | None = None
+    shared_memory: bool | None = None
 
 
 def endpoint(
@@ -35,6 +37,7 @@ def endpoint(
     token: str | None,
     tls: str | os.PathLike[str] | None,
     timeout: float | None,
+    shared_memory: bool | None = None,
 ) -> Endpoint:
     """What `connect` was given.
 
@@ -53,7 +56,24 @@ def endpoint(
             "grpcs://host:port, or leave the token out.",
             target=parsed,
         )
-    return Endpoint(parsed, token, roots, _seconds(timeout))
+    _check_shared_memory(shared_memory, parsed)
+    return Endpoint(parsed, token, roots, _seconds(timeout), shared_memory)
+
+
+def _check_shared_memory(asked: Any, target: Target) -> None:
+    if not isinstance(asked, bool | None):
+        raise make_error(
+            "INVALID_VALUE",
+            f"shared_memory is {asked!r:.100}; it is True, False, or None: where it can be had.",
+            actual=asked,
+        )
+    if asked and target.kind != "unix":
+        raise make_error(
+            "INVALID_VALUE",
+            f"shared_memory=True does not go with the target {target}. Let the server listen on a unix "
+            "socket too (backhaul serve --unix PATH), and connect to unix://PATH.",
+            target=target,
+        )
 
 
 def _seconds(timeout: Any) -> float | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from backhaul.constants import content_of, frozen
+from backhaul.constants import content_of
 from backhaul.handle import Handle
 from backhaul.questions import find_node, leaf_tangent
 from backhaul.recording import holds_tensor
@@ -62,7 +62,9 @@ def record_leaf_with_tangent(tape: AnyTape[Any], value: Any, tangent: Any) -> Re
         constants = [_as_node(tape, each) for each in (found, along)]
         operands = [each if isinstance(each, int) else each._id for each in constants]
         return RecordedLeaf(tape._core.source(_LEAF_OF_NODES, (), type_, operands), type_, None)
-    node = tape._core.source(_LEAF_WITH_TANGENT, [found, frozen(along)], type_)
+    node = tape._core.source(
+        _LEAF_WITH_TANGENT, [found, tape._core.connection.frozen(along)], type_
+    )
     return RecordedLeaf(node, type_, found)
 
 
@@ -98,7 +100,7 @@ def _differentiable(tape: AnyTape[Any], value: Any) -> tuple[NodeOrArray, Aval]:
             ".astype('float64'), or make it a constant.",
             actual=kind.dtype,
         )
-    return (found, kind) if isinstance(found, int) else (frozen(found), kind)
+    return (found, kind) if isinstance(found, int) else (tape._core.connection.frozen(found), kind)
 
 
 def _as_node(tape: AnyTape[Any], given: NodeOrArray) -> int | Handle:

@@ -14,6 +14,7 @@ from backhaul.constants import Constants
 from backhaul.signatures import NodeType, Signature
 from backhaul.sources import MIN_TRIMMED, Sources
 from backhaul_proto.messages import Call
+from backhaul_proto.shared import MIN_BYTES
 
 Array = np.ndarray[Any, Any]
 
@@ -40,6 +41,7 @@ class Recorder:
     """
 
     __slots__ = (
+        "_large",
         "columns",
         "constants",
         "full_at",
@@ -59,6 +61,7 @@ class Recorder:
         self.sources = Sources()
         self.constants = Constants()
         self.has_tangent = False
+        self._large: set[int] = set()
 
     def step(self, signature: Signature, operands: list[int]) -> int:
         """Record a step. Returns the id of its first result; further ones count on.
@@ -115,6 +118,8 @@ class Recorder:
         columns.tensors += arrays
         columns.nbytes += sum(each.nbytes for each in arrays)
         self.types[node] = type_
+        if type_.is_leaf and type_.aval.nbytes >= MIN_BYTES:
+            self._large.add(node)
         sources.offsets.append(frame.f_lasti)
         self.has_tangent |= type_.has_tangent
         self.next_id = node + 1
@@ -131,6 +136,12 @@ class Recorder:
         sources.offsets += [frame.f_lasti] * count
         self.next_id = first + count
         return first
+
+    def large_leaves(self) -> set[int]:
+        """The leaves that live and are large enough to count in an answer."""
+        types = self.types
+        self._large = {n for n in self._large if (found := types.get(n)) and found.is_leaf}
+        return self._large
 
     def mend(self) -> None:
         """Take back what an interrupted record left behind. Costs nothing when there is nothing."""

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from backhaul.answers import large_bytes
 from backhaul.columns import Piece
 from backhaul.known_blocks import KnownBlocks
 from backhaul.recorder import Recorder
@@ -188,6 +189,7 @@ class Session:
             question,
             release,
             self._memory_limit if seq == 1 else 0,  # the request that opens it
+            large_bytes(self._recorder, values, question),
         )
         return request, data
 

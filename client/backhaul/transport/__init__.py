@@ -124,9 +124,16 @@ class Transport(TransportState, ABC):
     def execute(self, request: Execute, *, timeout: float | None) -> Answer:
         """Run a block of steps and answer its questions."""
         answer = self._make(calls.execute(request), timeout)
+        self._note(answer)
+        return answer
+
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        return np.array(array, order="C", copy=True, subok=False)
+
+    def _note(self, answer: Answer) -> None:
         if answer.limits is not None:
             self._keep_to(answer.limits)
-        return answer
 
     def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
         """Close a session and free what it holds."""
