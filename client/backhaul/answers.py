@@ -10,6 +10,7 @@ from backhaul_proto.messages import (
     PullbackQuestion,
     PushforwardQuestion,
     Question,
+    keep_from,
 )
 from backhaul_proto.shared import MIN_BYTES, aligned
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 def large_bytes(recorder: Recorder, values: Sequence[int], question: Question | None) -> int:
     """What the large tensors of an answer will take at most; small ones count nothing."""
     total = _nodes_bytes(recorder, values)
+    if keep_from(question):  # gradients stay, and a large loss has no value in the answer
+        return total
     match question:
         case PullbackQuestion(cotangents=cotangents):
             total += _nodes_bytes(recorder, _wrt(recorder, question)) * max(1, len(cotangents))

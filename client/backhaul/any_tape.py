@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 from backhaul.constants import Content, content_of, frozen
 from backhaul.core import Core
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
-from backhaul.questions import Asked, find_node, tangent_array
-from backhaul.recording import holds_tensor
-from backhaul.signatures import NodeType, node_type
-from backhaul.tensor import SMALL, TrackedTensor
-from backhaul_proto.catalog.avals import INEXACT, aval
-from backhaul_proto.catalog.promotion import as_array
+from backhaul.kept import Kept
+from backhaul.leaves import RecordedLeaf, array_of, record_leaf, record_leaf_with_tangent
+from backhaul.questions import Asked, find_node
+from backhaul.recording import record
+from backhaul.signatures import signature
+from backhaul.tensor import SMALL, STOP_GRADIENT, TrackedTensor
 from backhaul_proto.errors import make_error
-from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, Answer, Call
+from backhaul_proto.messages import Answer, GradientSet, asked_node
 
 Array = np.ndarray[Any, Any]
 Node = TrackedTensor | int
@@ -28,9 +28,6 @@ Direction = Mapping[TrackedTensor, Any] | Mapping[int, Any] | Mapping[Node, Any]
 """Tangents by leaf. (A mapping's key type is invariant, so each kind is named.)"""
 
 T = TypeVar("T", bound=TrackedTensor)
-
-_LEAF: Final = Call(LEAF)
-_LEAF_WITH_TANGENT: Final = Call(LEAF_WITH_TANGENT)
 
 
 class Wanted(NamedTuple):
@@ -63,63 +60,68 @@ class AnyTape(ABC, Generic[T]):
 
     # Recording
 
-    def leaf(self, value: ArrayLike) -> T:
+    def leaf(self, value: ArrayLike | TrackedTensor) -> T:
         """Put a value on the tape that gradients are taken for.
 
         Args:
             value: an array of any shape and memory order, of float32, float64, complex64 or complex128;
-                or Python numbers or lists of them, which become float64 or complex128. It is copied.
+                or Python numbers or lists of them, which become float64 or complex128. It is copied. Or a
+                tensor of this tape, of such a dtype: its numbers stay on the server, and nothing of how
+                it was computed is kept.
 
         Raises:
             InvalidArgument: DTYPE_NOT_SUPPORTED for another dtype.
+            MissingNode: a tensor of another tape, or one that was released.
 
         Example:
             >>> import backhaul as bh
             >>> bh.Tape().leaf(3.14).requires_grad
             True
         """
-        array = self._differentiable(value)
-        kind = aval(array.shape, array.dtype)
-        return self._leaf(_LEAF, [array], node_type(kind, True, False, True))
+        return self._made(value, record_leaf(self, value))
 
-    def leaf_with_tangent(self, value: ArrayLike, tangent: ArrayLike) -> T:
+    def leaf_with_tangent(
+        self, value: ArrayLike | TrackedTensor, tangent: ArrayLike | TrackedTensor
+    ) -> T:
         """Put a value on the tape with its part of the direction v, for `hvp`.
 
         Args:
             value: as for `leaf`.
-            tangent: of the same shape and dtype; Python numbers and lists take the value's dtype.
+            tangent: of the same shape and dtype, an array or a tensor; Python numbers and lists take the
+                value's dtype.
 
         Raises:
             TangentShapeMismatch: another shape: tangents never broadcast.
             InvalidArgument: DTYPE_NOT_SUPPORTED, TANGENT_DTYPE_MISMATCH.
+            MissingNode: a tensor of another tape, or one that was released.
 
         Example:
             >>> import backhaul as bh
             >>> bh.Tape().leaf_with_tangent([1.0, 2.0], [0.0, 1.0]).has_tangent
             True
         """
-        array = self._differentiable(value)
-        kind = aval(array.shape, array.dtype)
-        direction = self._core.connection.frozen(tangent_array(tangent, kind))
-        return self._leaf(_LEAF_WITH_TANGENT, [array, direction], node_type(kind, True, True, True))
+        return self._made(value, record_leaf_with_tangent(self, value, tangent))
 
-    def constant(self, value: ArrayLike) -> T:
-        """Put a value on the tape that no gradient is taken for. Equal ones are sent once.
+    def constant(self, value: ArrayLike | TrackedTensor) -> T:
+        """Put a value on the tape that no gradient is taken for. Equal arrays are sent once.
 
         Args:
-            value: an array of any supported dtype, integers and bools too; or Python numbers or lists.
+            value: an array of any supported dtype, integers and bools too; or Python numbers or lists. Of
+                a tensor of this tape: the same as its `detach()`.
 
         Raises:
             InvalidArgument: DTYPE_NOT_SUPPORTED, INVALID_VALUE.
+            MissingNode: a tensor of another tape, or one that was released.
 
         Example:
             >>> import backhaul as bh
             >>> bh.Tape().constant([1.0, 2.0]).node_id is None
             True
         """
-        return self._constant(content_of(_array(value, "The constant")))
-
-    # Its end
+        if isinstance(value, TrackedTensor):
+            find_node(self, value, "The constant's value")
+            return cast("T", record(STOP_GRADIENT, (value,)))
+        return self._constant(content_of(array_of(value, "The constant")))
 
     # Letting go
 
@@ -210,43 +212,64 @@ class AnyTape(ABC, Generic[T]):
             found.append(value if is_own else value.copy())
         return found
 
-    def _differentiable(self, value: ArrayLike) -> Array:
-        """A copy of a leaf's value."""
-        array = _array(value, "The leaf")
-        if array.dtype not in INEXACT:
-            raise make_error(
-                "DTYPE_NOT_SUPPORTED",
-                f"A leaf of dtype {array.dtype} has no gradient. Convert it, for example with "
-                ".astype('float64'), or make it a constant.",
-                actual=array.dtype,
-            )
-        return self._core.connection.frozen(array)
-
-    def _leaf(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> T:
-        tensor = self._kind(self, self._core.source(call, arrays, type_), type_)
-        if arrays[0].nbytes <= SMALL:
-            tensor._value = arrays[0]
+    def _made(self, value: object, leaf: RecordedLeaf) -> T:
+        tensor = self._kind(self, leaf.node, leaf.type)
+        if isinstance(value, TrackedTensor):
+            tensor._value = value._value
+        elif leaf.array is not None and leaf.array.nbytes <= SMALL:
+            tensor._value = leaf.array
         return tensor
+
+    def _value_later(self, asked: Asked) -> T | None:
+        """A loss of many elements as a constant: its value is not sent, and its graph not kept for it.
+
+        None where the loss has one element: that comes with the answer.
+        """
+        node = asked_node(asked.question)
+        type_ = find_node(self, node, "The loss")[1]
+        if type_.aval.size == 1:
+            return None
+        found = signature(STOP_GRADIENT, (), (type_,))
+        if self._recorder.next_id >= self._recorder.full_at:
+            self._core.full()
+        return self._kind(self, self._recorder.step(found, [node]), found.results[0])
 
     # From answers
 
-    def _gradients(self, asked: Asked, answer: Answer) -> Any:
+    def _gradients(
+        self, asked: Asked, answer: Answer, kept: Kept | None = None, value: T | None = None
+    ) -> Any:
+        """The gradients; ``kept`` is what keeps them, ``value`` the loss where its value did not come."""
         found = [
-            Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer))
+            Gradients(self, self._by_node(each, kept), _value(answer) if value is None else value)
             for each in answer.sets
         ]
+        if kept is not None:
+            kept.handed_over()
         return found if asked.many else found[0]
 
-    def _hvps(self, asked: Asked, answer: Answer) -> Any:
+    def _hvps(self, asked: Asked, answer: Answer, kept: Kept | None = None) -> Any:
         found = [
             HvpResult(
-                Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer)),
-                Gradients(self, dict(zip(each.nodes, each.hvps, strict=True)), _value(answer)),
+                Gradients(self, self._by_node(each, kept), _value(answer)),
+                Gradients(self, self._by_node(each, kept, hvps=True), _value(answer)),
                 _value(answer),
             )
             for each in answer.sets
         ]
+        if kept is not None:
+            kept.handed_over()
         return found if asked.many else found[0]
+
+    def _by_node(
+        self, found: GradientSet, kept: Kept | None, *, hvps: bool = False
+    ) -> dict[int, Any]:
+        """Gradients, or H·v, by the nodes that they are of: arrays or, where they are kept, tensors."""
+        made: Sequence[Any] = found.hvps if hvps else found.gradients
+        if kept is not None:
+            ids = found.kept_hvps if hvps else found.kept
+            made = [self._kind(self, each, kept.types[each]) for each in ids]
+        return dict(zip(found.nodes, made, strict=True))
 
     def _pushed(self, asked: Asked, answer: Answer) -> Any:
         found = [PushforwardResult(_value(answer), each) for each in answer.tangents]
@@ -264,14 +287,3 @@ def _value(answer: Answer) -> Array:
     """The loss's value, as an array of the caller's own."""
     assert answer.loss_value is not None
     return answer.loss_value.copy()
-
-
-def _array(value: ArrayLike, what: str) -> Array:
-    if holds_tensor(value):
-        raise make_error(
-            "INVALID_VALUE",
-            f"{what} is a list with tensors in it, which would lose their gradients. Join them with "
-            "bh.stack([...]), or give their values, tensor.numpy().",
-            operand=what,
-        )
-    return as_array(value, what=what)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from backhaul_proto.messages import SKIP, SOURCES, Block, Call
+from backhaul_proto.messages import SKIP, Block, Call
 
 Array = np.ndarray[Any, Any]
 
@@ -81,6 +81,13 @@ class Columns:
         numbers, inputs = translated(self.operands[at.operands : to.operands], first)
         tensors = self.tensors[at.tensors : to.tensors]
         return Piece(Block(len(inputs), calls, steps, numbers), first, inputs, tensors)
+
+    def reserve(self, next_id: int, count: int) -> None:
+        """Leave so many ids unused, from the next one on: where they begin is found without a walk."""
+        if count:
+            place = _Place(len(self.steps), len(self.operands), len(self.tensors))
+            self.steps += [self.place(_SKIP)] * count
+            self._marked = (next_id, place)
 
     def until(self, end: int) -> Columns:
         """The steps before this node. What follows them need not be whole."""
@@ -158,7 +165,7 @@ class Columns:
             after = _Place(
                 at.steps + 1,
                 at.operands + call.operand_count,
-                at.tensors + SOURCES.get(call.op, 0),
+                at.tensors + call.tensor_count,
             )
             operands = self.operands[at.operands : after.operands]
             yield _Step(call, node, operands, self.tensors[at.tensors : after.tensors], after)

@@ -13,6 +13,7 @@ import numpy as np
 from backhaul.connection import AnyConnection, Connection
 from backhaul.constants import Content
 from backhaul.failures import Failures
+from backhaul.kept import Kept
 from backhaul.parts import may_be_of_a_step, send_in_parts
 from backhaul.recorder import Recorder
 from backhaul.signatures import NodeType
@@ -21,7 +22,15 @@ from backhaul.unusable import forked, tape_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import AutodiffError, BackhaulError, MemoryLimitExceeded, ServerBusy
-from backhaul_proto.messages import CONSTANT, Answer, Call, Inferred, Question
+from backhaul_proto.messages import (
+    CONSTANT,
+    Answer,
+    Call,
+    Inferred,
+    KeepingQuestion,
+    Question,
+    keep_from,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -69,11 +78,13 @@ class Core(ABC):
         if os.getpid() != self._process:  # its lock may be held by a thread that is not here
             raise forked(self.connection.target)
 
-    def source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
-        """Record a leaf with its arrays, which nobody changes any more. Returns its id."""
+    def source(
+        self, call: Call, arrays: Sequence[Array], type_: NodeType, operands: Sequence[int] = ()
+    ) -> int:
+        """Record a leaf with its arrays, which nobody changes any more, or its operands. Returns its id."""
         self.check_usable()
         with self.recorder.lock:
-            return self._source(call, arrays, type_)
+            return self._source(call, arrays, type_, operands)
 
     def constant(self, content: Content) -> tuple[int, Array]:
         """The node of a constant with this content, recorded if it is new, and an array of it."""
@@ -109,26 +120,38 @@ class Core(ABC):
 
     # Under the recorder's lock
 
-    def _source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
+    def _source(
+        self, call: Call, arrays: Sequence[Array], type_: NodeType, operands: Sequence[int] = ()
+    ) -> int:
         self._make_room(arrays)
-        return self.recorder.source(call, arrays, type_)
+        return self.recorder.source(call, arrays, type_, operands)
 
     @abstractmethod
     def _make_room(self, arrays: Sequence[Array]) -> None:
         """These arrays are about to be recorded."""
 
     def _asking(
-        self, values: Sequence[int] = (), question: Question | None = None
+        self,
+        values: Sequence[int] = (),
+        question: Question | None = None,
+        kept: Kept | None = None,
     ) -> Steps[Answer]:
         failures, session = self.failures, self._session
         self._take_dropped()
         failures.check(values, question)
         refused_before = session.refused
+        until = None
+        if kept is not None:
+            assert isinstance(question, KeepingQuestion)
+            question = kept.reserve(self.recorder, question)
+            until = kept.end
         try:
             try:
-                answer = yield from session.execute(self._to_release, values, question)
+                answer = yield from session.execute(self._to_release, values, question, until=until)
             except BackhaulError as error:
-                again = yield from self._asking_again(error, refused_before, values, question)
+                again = yield from self._asking_again(
+                    error, refused_before, values, question, until
+                )
                 if again is None:
                     raise
                 answer = again
@@ -138,6 +161,8 @@ class Core(ABC):
         failures.note(answer.failures)
         if answer.question_failure is not None:
             raise failures.error(answer.question_failure)
+        if kept is not None:
+            kept.note(self.recorder, answer)
         return answer
 
     def _asking_again(
@@ -146,27 +171,30 @@ class Core(ABC):
         refused_before: bool,
         values: Sequence[int],
         question: Question | None,
+        until: int | None,
     ) -> Steps[Answer | None]:
         """The answer, after an error that something can be done about; None when it is not such an error."""
         session, recorder = self._session, self.recorder
 
         def may_be_of_a_step_here(error: BackhaulError) -> bool:
-            open_steps = recorder.next_id > recorder.columns.base
+            open_steps = (keep_from(question) or recorder.next_id) > recorder.columns.base
             return open_steps and may_be_of_a_step(error, refused_before=refused_before)
 
         for_memory = isinstance(error, MemoryLimitExceeded | ServerBusy) and "held" in error.details
         try:
             if for_memory and (yield from self._release_first()):
-                return (yield from session.execute(self._to_release, values, question))
+                return (yield from session.execute(self._to_release, values, question, until=until))
         except BackhaulError as second:
             if not may_be_of_a_step_here(second):
                 raise
         else:
             if not may_be_of_a_step_here(error):
                 return None
-        end = yield from send_in_parts(session, recorder, self.failures, self._to_release)
+        end = keep_from(question) or recorder.next_id  # what is recorded meanwhile waits
+        yield from send_in_parts(session, recorder, self.failures, self._to_release, end)
         self.failures.check(values, question)
-        return (yield from session.execute(self._to_release, values, question, until=end))
+        until = end if until is None else until
+        return (yield from session.execute(self._to_release, values, question, until=until))
 
     def _release_first(self) -> Steps[bool]:
         """Release what has no handle by a request of its own; whether there was anything.
@@ -213,15 +241,20 @@ class BlockingCore(Core):
         """Send what was recorded."""
         self.ask()
 
-    def ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
-        """Send what was recorded, with a question.
+    def ask(
+        self,
+        values: Sequence[int] = (),
+        question: Question | None = None,
+        kept: Kept | None = None,
+    ) -> Answer:
+        """Send what was recorded, with a question; ``kept`` is for answers that stay on the server.
 
         Raises:
             BackhaulError: the question was refused or failed, the server is out of reach. The tape goes on.
         """
         self.check_usable()
         with self.recorder.lock:
-            return run(self._asking(values, question), self.connection.execute)
+            return run(self._asking(values, question, kept), self.connection.execute)
 
     def close(self) -> None:
         """End the session."""

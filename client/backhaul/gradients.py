@@ -6,7 +6,7 @@ import operator
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from backhaul.tensor import TrackedTensor
 
 Array = np.ndarray[Any, Any]
+Value = TypeVar("Value", bound="Array | TrackedTensor")
+"""What gradients are: arrays, or with ``fetch=False`` tensors."""
 
 
-class Gradients(Mapping[int, Array]):
+class Gradients(Mapping[int, Value], Generic[Value]):
     """The gradients of a loss by node id: of every leaf that it reaches, or of ``wrt``.
 
     Keys are node ids; look-ups take a tensor too. It is read-only; the arrays in it are the caller's.
-
-    Attributes:
-        value: the loss's value.
+    With ``fetch=False`` it holds tensors: constants of the tape, whose numbers stayed on the server.
 
     Example:
         >>> import backhaul as bh
@@ -37,15 +37,23 @@ class Gradients(Mapping[int, Array]):
         (array([2., 4.]), None, 5.0)
     """
 
-    __slots__ = ("_arrays", "_tape", "_tape_name", "value")
+    __slots__ = ("_found", "_tape", "_tape_name", "_value")
 
-    def __init__(self, tape: AnyTape[Any], arrays: Mapping[int, Array], value: Array) -> None:
-        self._arrays = arrays
-        self._tape = weakref.ref(tape)  # gradients that are kept keep no session open
+    def __init__(
+        self, tape: AnyTape[Any], found: Mapping[int, Value], value: Array | TrackedTensor
+    ) -> None:
+        self._found = found
+        self._tape = weakref.ref(tape)  # arrays keep no session open
         self._tape_name = str(tape)
-        self.value = value
+        self._value = value
 
-    def __getitem__(self, key: TrackedTensor | int | None) -> Array:
+    @property
+    def value(self) -> Array:
+        """The loss's value. With ``fetch=False`` that of a loss of many elements is fetched here."""
+        value = self._value
+        return value._now() if isinstance(value, Handle) else value
+
+    def __getitem__(self, key: TrackedTensor | int | None) -> Value:
         """The gradient for a leaf.
 
         Raises:
@@ -53,7 +61,7 @@ class Gradients(Mapping[int, Array]):
                 no node of this tape that requires a gradient.
         """
         node = self._node(key)
-        found = self._arrays.get(node)
+        found = self._found.get(node)
         if found is None:
             raise make_error(
                 "MISSING_GRADIENT",
@@ -70,22 +78,25 @@ class Gradients(Mapping[int, Array]):
         Raises:
             MissingNode: it is no node of this tape that requires a gradient.
         """
-        return self._arrays.get(self._node(key), default)
+        return self._found.get(self._node(key), default)
 
     def __contains__(self, key: object) -> bool:
         if isinstance(key, Handle):
-            return key._tape is self._tape() and abs(key._id) in self._arrays
-        return key in self._arrays
+            return key._tape is self._tape() and abs(key._id) in self._found
+        return key in self._found
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._arrays)
+        return iter(self._found)
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._found)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{node}: {array.shape}" for node, array in self._arrays.items())
-        return f"<Gradients of {self._tape_name}, shapes by node {{{shapes}}}>"
+        found = self._found
+        shapes = ", ".join(f"{node}: {each.shape}" for node, each in found.items())
+        stay = any(isinstance(each, Handle) for each in found.values())
+        where = " that stayed on the server" if stay else ""
+        return f"<Gradients of {self._tape_name}{where}, shapes by node {{{shapes}}}>"
 
     def _node(self, key: TrackedTensor | SupportsIndex | None) -> int:
         tape = self._tape()
@@ -104,7 +115,7 @@ class Gradients(Mapping[int, Array]):
                 "INVALID_VALUE",
                 f"Gradients are looked up with a leaf or its node_id, not with {key!r:.100}.",
             ) from None
-        known = max(self._arrays, default=0) if tape is None else tape._recorder.next_id - 1
+        known = max(self._found, default=0) if tape is None else tape._recorder.next_id - 1
         if not 0 < node <= known:
             raise self._missing(f"No node has the id {node}", node)
         return node
@@ -132,7 +143,7 @@ class PushforwardResult:
 
 
 @dataclass(frozen=True, slots=True)
-class HvpResult:
+class HvpResult(Generic[Value]):
     """What an hvp returns.
 
     Attributes:
@@ -141,6 +152,6 @@ class HvpResult:
         value: the loss's value.
     """
 
-    gradients: Gradients
-    hvp: Gradients
+    gradients: Gradients[Value]
+    hvp: Gradients[Value]
     value: Array

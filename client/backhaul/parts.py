@@ -53,8 +53,8 @@ def may_be_of_a_step(error: BackhaulError, *, refused_before: bool) -> bool:
 
 
 def send_in_parts(
-    session: Session, recorder: Recorder, failures: Failures, released: set[int]
-) -> Steps[int]:
+    session: Session, recorder: Recorder, failures: Failures, released: set[int], end: int
+) -> Steps[None]:
     """Send the open steps without a question, halving what is refused down to single steps.
 
     Args:
@@ -62,9 +62,7 @@ def send_in_parts(
         recorder: holds the steps.
         failures: is told of the steps that fail or are refused.
         released: nodes without a handle. They are released later, with the question.
-
-    Returns:
-        The id up to which they were sent: what is recorded meanwhile waits.
+        end: the id before which they are sent.
 
     Raises:
         BackhaulError: it is not for the steps that the server refuses, or too many of them are refused.
@@ -72,7 +70,6 @@ def send_in_parts(
     recorder.leave_out_unneeded(released)
     yield from session.execute(set(), until=0)  # nothing: what this raises is not for a step
     culprits = 0
-    end = recorder.next_id
     ends = [end]
     while ends:
         if ends[-1] <= recorder.columns.base:
@@ -94,7 +91,6 @@ def send_in_parts(
             failures.note([_failure(error, steps[0], recorder)], absent=True)
             failures.spread(recorder)
             ends.pop()  # what is left of them travels with what follows
-    return end
 
 
 def _failure(error: BackhaulError, results: range, recorder: Recorder) -> Failure:

@@ -265,17 +265,15 @@ def _no_mapping(given: Any) -> BackhaulError:
     )
 
 
-def tangent_array(given: Any, leaf: Aval) -> Array:
-    """A leaf's tangent as an array: Python numbers and lists take the leaf's dtype.
+def leaf_tangent(tape: AnyTape[Any], given: Any, leaf: Aval) -> NodeOrArray:
+    """A leaf's tangent, a node or an array: Python numbers and lists take the leaf's dtype.
 
     Raises:
+        MissingNode: a tensor of another tape, or one that was released.
         TangentShapeMismatch: it never broadcasts.
-        InvalidArgument: TANGENT_DTYPE_MISMATCH for an array of another dtype.
+        InvalidArgument: TANGENT_DTYPE_MISMATCH for an array or tensor of another dtype.
     """
-    array = as_array(given, what="The tangent")
-    found = _tangent(_Beside(array, aval(array.shape, array.dtype), _is_weak(given)), leaf)
-    assert isinstance(found, np.ndarray)
-    return found
+    return _tangent(_beside(tape, given, "The tangent"), leaf)
 
 
 def _tangent(found: _Beside, leaf: Aval) -> NodeOrArray:

@@ -102,8 +102,10 @@ class Recorder:
                 self.next_id = first + len(results)
         return first
 
-    def source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
-        """Record a leaf or constant with its arrays. The lock is held by the caller."""
+    def source(
+        self, call: Call, arrays: Sequence[Array], type_: NodeType, operands: Sequence[int] = ()
+    ) -> int:
+        """Record a leaf or constant with its arrays, or operands. The lock is held by the caller."""
         frame = self.sources.user_frame(sys._getframe())
         node = self.next_id
         sources = self.sources
@@ -112,6 +114,7 @@ class Recorder:
         sources.codes.append(frame.f_code)
         columns = self.columns
         columns.steps.append(columns.place(call))
+        columns.operands += operands
         columns.tensors += arrays
         columns.nbytes += sum(each.nbytes for each in arrays)
         self.types[node] = type_
@@ -121,6 +124,18 @@ class Recorder:
         self.has_tangent |= type_.has_tangent
         self.next_id = node + 1
         return node
+
+    def reserve(self, count: int) -> int:
+        """Leave ids to what the server makes. Returns the first. The lock is held by the caller."""
+        frame = self.sources.user_frame(sys._getframe())
+        first, sources = self.next_id, self.sources
+        if len(sources.codes) + sources.first != first:
+            self.mend()
+        sources.codes += [frame.f_code] * count
+        self.columns.reserve(first, count)
+        sources.offsets += [frame.f_lasti] * count
+        self.next_id = first + count
+        return first
 
     def large_leaves(self) -> set[int]:
         """The leaves that live and are large enough to count in an answer."""

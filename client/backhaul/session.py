@@ -26,7 +26,15 @@ from backhaul.recorder import Recorder
 from backhaul.steps import Steps
 from backhaul_proto import codec
 from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
-from backhaul_proto.messages import Answer, Array, Block, BlockCall, Execute, Question
+from backhaul_proto.messages import (
+    Answer,
+    Array,
+    Block,
+    BlockCall,
+    Execute,
+    Question,
+    keep_from,
+)
 
 _DIGEST_BYTES: Final = 8
 
@@ -106,7 +114,7 @@ class Session:
         Args:
             release: nodes that have no handle any more. Those that were released are taken out.
             values: nodes whose values are asked.
-            question: a pullback or hvp.
+            question: what else is asked. The ids that it keeps answers under are not sent as steps.
             until: send the steps before this node, and release nodes before it, only; None: all.
 
         Raises:
@@ -122,7 +130,8 @@ class Session:
                 self.refused = False
             start = order.doubts[-1].end if order.doubts else order.sent
             end = max(start, recorder.next_id if until is None else until)
-            piece = recorder.columns.piece(start, None if until is None else end, end)
+            stop = keep_from(question) or (None if until is None else end)
+            piece = recorder.columns.piece(start, stop, end)
             seq = order.committed + len(order.doubts) + 1
             released = sorted(release if until is None else filter(end.__gt__, release))
             request, data = self._request(seq, piece, released, values, question)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from backhaul.any_tape import AnyTape, Array, Direction, Node, unknown
 from backhaul.connection import Connection, default_connection
 from backhaul.core import BlockingCore
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
+from backhaul.kept import Kept
 from backhaul.limits import byte_limit
 from backhaul.questions import Asked, hvp_question, pullback_question, pushforward_question
 from backhaul.tensor import TrackedTensor
@@ -68,13 +69,33 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         cotangent: TrackedTensor | Array | complex | None = None,
         wrt: Iterable[Node] | None = None,
-    ) -> Gradients: ...
+        fetch: Literal[True] = True,
+    ) -> Gradients[Array]: ...
     @overload
     def pullback(
-        self, loss: Node, *, cotangent: Sequence[Any], wrt: Iterable[Node] | None = None
+        self,
+        loss: Node,
+        *,
+        cotangent: TrackedTensor | Array | complex | None = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> Gradients[TrackedTensor]: ...
+    @overload
+    def pullback(
+        self,
+        loss: Node,
+        *,
+        cotangent: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
     ) -> Any: ...
     def pullback(
-        self, loss: Node, *, cotangent: Any = None, wrt: Iterable[Node] | None = None
+        self,
+        loss: Node,
+        *,
+        cotangent: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
     ) -> Any:
         """The gradients of a loss. Changes nothing: ask as often as you like, and record on.
 
@@ -85,6 +106,9 @@ class Tape(AnyTape[TrackedTensor]):
                 a list of gradients, in one round trip.
             wrt: the tensors that gradients are wanted for, with zeros where the loss does not depend on
                 one. Left out: every leaf that the loss depends on.
+            fetch: whether the gradients are sent here, as arrays. False: they stay on the server, as
+                constants of this tape, to be used in further steps: tensors in place of arrays. Without
+                ``wrt``, leaves that were dropped or released get none then.
 
         Returns:
             Gradients by node. That of a complex leaf is dL/dRe + i dL/dIm (JAX's is its conjugate).
@@ -107,7 +131,11 @@ class Tape(AnyTape[TrackedTensor]):
         asked = pullback_question(self, loss, cotangent, wrt)
         if asked.is_empty:
             return []
-        return self._gradients(asked, self._ask(loss, asked))
+        if fetch:
+            return self._gradients(asked, self._ask(loss, asked))
+        value = self._value_later(asked)
+        with Kept(self._dropped) as kept:
+            return self._gradients(asked, self._ask(loss, asked, kept), kept, value)
 
     @overload
     def hvp(
@@ -116,7 +144,17 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
-    ) -> HvpResult: ...
+        fetch: Literal[True] = True,
+    ) -> HvpResult[Array]: ...
+    @overload
+    def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Direction | None = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> HvpResult[TrackedTensor]: ...
     @overload
     def hvp(
         self,
@@ -124,10 +162,34 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
-    ) -> list[HvpResult]: ...
+        fetch: Literal[True] = True,
+    ) -> list[HvpResult[Array]]: ...
+    @overload
     def hvp(
-        self, loss: Node, *, tangents: Any = None, wrt: Iterable[Node] | None = None
-    ) -> HvpResult | list[HvpResult]:
+        self,
+        loss: Node,
+        *,
+        tangents: Sequence[Direction],
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> list[HvpResult[TrackedTensor]]: ...
+    @overload
+    def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool,
+    ) -> Any: ...
+    def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
+    ) -> Any:
         """The gradients of a loss and its Hessian times a direction v. Changes nothing.
 
         Args:
@@ -136,6 +198,7 @@ class Tape(AnyTape[TrackedTensor]):
                 answered by a list, in one round trip. Left out: the tangents that the leaves were made
                 with.
             wrt: as for `pullback`.
+            fetch: as for `pullback`: False leaves gradients and H·v on the server.
 
         Returns:
             The gradients, as `pullback` gives them, and H·v of the same nodes.
@@ -156,8 +219,10 @@ class Tape(AnyTape[TrackedTensor]):
         """
         self._core.take_dropped()
         asked = hvp_question(self, loss, tangents, wrt)
-        found: HvpResult | list[HvpResult] = self._hvps(asked, self._ask(loss, asked))
-        return found
+        if fetch:
+            return self._hvps(asked, self._ask(loss, asked))
+        with Kept(self._dropped) as kept:
+            return self._hvps(asked, self._ask(loss, asked, kept), kept)
 
     @overload
     def pushforward(
@@ -234,8 +299,8 @@ class Tape(AnyTape[TrackedTensor]):
 
     # For tensors
 
-    def _ask(self, loss: Node, asked: Asked) -> Answer:
-        return self._noted(loss, self._core.ask((), asked.question))
+    def _ask(self, loss: Node, asked: Asked, kept: Kept | None = None) -> Answer:
+        return self._noted(loss, self._core.ask((), asked.question, kept))
 
     def _fetch(self, *tensors: TrackedTensor) -> list[Array]:
         """The values of tensors: one round trip for all that are not known here."""

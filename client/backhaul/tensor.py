@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 SMALL: Final = 64 << 10
 """Bytes up to which a value that is known is kept with its tensor."""
 
-_STOP_GRADIENT: Final = get("stop_gradient")
+STOP_GRADIENT: Final = get("stop_gradient")
 
 
 class TrackedTensor(Operators, Reductions):
@@ -176,7 +176,7 @@ class TrackedTensor(Operators, Reductions):
             >>> bh.Tape().leaf(1.0).detach().requires_grad
             False
         """
-        return record(_STOP_GRADIENT, (self,))
+        return record(STOP_GRADIENT, (self,))
 
     def __copy__(self) -> TrackedTensor:
         return self  # a second handle on the node would release it twice

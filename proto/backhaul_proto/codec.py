@@ -210,10 +210,12 @@ def write_execute(request: Execute) -> Parts:
             for cotangent in question.cotangents:
                 _write_operand(message.pullback.cotangents.add(), cotangent, arrays)
             _write_wrt(message.pullback, question.wrt)
+            message.pullback.keep_from = question.keep_from
         case HvpQuestion() as question:
             message.hvp.loss = question.loss
             _write_directions(message.hvp, question.directions, arrays)
             _write_wrt(message.hvp, question.wrt)
+            message.hvp.keep_from = question.keep_from
         case PushforwardQuestion() as question:
             message.pushforward.output = question.output
             _write_directions(message.pushforward, question.directions, arrays)
@@ -250,9 +252,9 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
     question: Question | None = None
     match message.WhichOneof("question"):
         case "pullback":
-            question = read_pullback(message.pullback, arrays)
+            question = read_pullback(message.pullback, arrays, message.pullback.keep_from)
         case "hvp":
-            question = read_hvp(message.hvp, arrays)
+            question = read_hvp(message.hvp, arrays, message.hvp.keep_from)
         case "pushforward":
             question = read_pushforward(message.pushforward, arrays)
     return Execute(
@@ -270,21 +272,27 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
 
 
 def read_pullback(
-    message: service_pb2.PullbackQuestion | service_pb2.PullbackRequest, arrays: Sequence[Array]
+    message: service_pb2.PullbackQuestion | service_pb2.PullbackRequest,
+    arrays: Sequence[Array],
+    keep_from: int = 0,
 ) -> PullbackQuestion:
-    """The question of an Execute, or of a plain Pullback."""
+    """The question of an Execute, or of a plain Pullback, which keeps nothing."""
     return PullbackQuestion(
         message.loss,
         [_read_operand(each, arrays, "cotangent") for each in message.cotangents],
         _read_wrt(message),
+        keep_from,
     )
 
 
 def read_hvp(
-    message: service_pb2.HvpQuestion | service_pb2.HvpRequest, arrays: Sequence[Array]
+    message: service_pb2.HvpQuestion | service_pb2.HvpRequest,
+    arrays: Sequence[Array],
+    keep_from: int = 0,
 ) -> HvpQuestion:
-    """The question of an Execute, or of a plain Hvp."""
-    return HvpQuestion(message.loss, _read_directions(message, arrays), _read_wrt(message))
+    """The question of an Execute, or of a plain Hvp, which keeps nothing."""
+    directions = _read_directions(message, arrays)
+    return HvpQuestion(message.loss, directions, _read_wrt(message), keep_from)
 
 
 def read_pushforward(
@@ -366,11 +374,15 @@ def write_answer(answer: Answer) -> Parts:
         message.question_failure.CopyFrom(_failure_message(answer.question_failure))
     if answer.loss_value is not None:
         message.loss_value = place(answer.loss_value)
+    elif answer.sets:
+        message.no_loss_value = True
     for each in answer.sets:
         message.sets.add(
             nodes=each.nodes,
             gradients=[place(array) for array in each.gradients],
             hvps=[place(array) for array in each.hvps],
+            kept=each.kept,
+            kept_hvps=each.kept_hvps,
         )
     if answer.limits is not None:
         message.limits.CopyFrom(limits_message(answer.limits))
@@ -389,18 +401,24 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
             else None
         ),
         values=[arrays[i] for i in message.values],
-        loss_value=arrays[message.loss_value] if message.sets or message.tangents else None,
+        loss_value=arrays[message.loss_value] if _has_loss_value(message) else None,
         sets=[
             GradientSet(
                 list(each.nodes),
                 [arrays[i] for i in each.gradients],
                 [arrays[i] for i in each.hvps],
+                list(each.kept),
+                list(each.kept_hvps),
             )
             for each in message.sets
         ],
         limits=read_limits(message.limits) if message.HasField("limits") else None,
         tangents=[arrays[i] for i in message.tangents],
     )
+
+
+def _has_loss_value(message: service_pb2.ExecuteResponse) -> bool:
+    return bool(message.sets or message.tangents) and not message.no_loss_value
 
 
 def _failure_message(failure: Failure) -> service_pb2.Failure:

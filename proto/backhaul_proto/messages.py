@@ -27,7 +27,9 @@ LEAF_WITH_TANGENT: Final = "leaf_with_tangent"
 CONSTANT: Final = "constant"
 SKIP: Final = "skip"
 SOURCES: Final[Mapping[str, int]] = {LEAF: 1, LEAF_WITH_TANGENT: 2, CONSTANT: 1, SKIP: 0}
-"""Calls that are no ops, and how many tensors of the request each takes."""
+"""Calls that are no ops, and how many tensors of the request each takes, if it takes no operands."""
+LEAVES: Final = frozenset({LEAF, LEAF_WITH_TANGENT})
+"""Sources that may take operands in place of tensors, as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,11 @@ class Call:
     attributes: Attributes = ()
     operand_count: int = 0
     result_count: int = 1
+
+    @property
+    def tensor_count(self) -> int:
+        """How many tensors of the request each step of it takes."""
+        return 0 if self.operand_count else SOURCES.get(self.op, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +69,20 @@ class BlockCall:
 
 @dataclass(frozen=True, slots=True)
 class PullbackQuestion:
-    """Gradients of ``loss``: one set a cotangent, or one for the cotangent 1 when there are none."""
+    """Gradients of ``loss``: one set a cotangent, or one for the cotangent 1 when there are none.
+
+    With ``keep_from`` they stay on the server as nodes, whose ids count from it on; 0: they are sent.
+    """
 
     loss: int
     cotangents: Sequence[NodeOrArray] = ()
     wrt: Sequence[int] | None = None
+    keep_from: int = 0
+
+    @property
+    def set_count(self) -> int:
+        """How many sets answer it."""
+        return len(self.cotangents) or 1
 
 
 Direction = Sequence[tuple[int, NodeOrArray]]
@@ -75,11 +91,20 @@ Direction = Sequence[tuple[int, NodeOrArray]]
 
 @dataclass(frozen=True, slots=True)
 class HvpQuestion:
-    """Gradients and H·v of ``loss``: one set a direction, or one along the leaves' own tangents."""
+    """Gradients and H·v of ``loss``: one set a direction, or one along the leaves' own tangents.
+
+    ``keep_from`` as in `PullbackQuestion`.
+    """
 
     loss: int
     directions: Sequence[Direction] = ()
     wrt: Sequence[int] | None = None
+    keep_from: int = 0
+
+    @property
+    def set_count(self) -> int:
+        """How many sets answer it."""
+        return len(self.directions) or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +115,14 @@ class PushforwardQuestion:
     directions: Sequence[Direction] = ()
 
 
-Question = PullbackQuestion | HvpQuestion | PushforwardQuestion
+KeepingQuestion = PullbackQuestion | HvpQuestion
+"""Those whose answers may stay on the server."""
+Question = KeepingQuestion | PushforwardQuestion
+
+
+def keep_from(question: Question | None) -> int:
+    """The id from which on what answers it stays on the server; 0: it is sent."""
+    return question.keep_from if isinstance(question, KeepingQuestion) else 0
 
 
 def asked_node(question: Question) -> int:
@@ -133,11 +165,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class GradientSet:
-    """Gradients, and for a HvpQuestion H·v, of the same nodes in the same order."""
+    """Gradients, and for a HvpQuestion H·v, of the same nodes in the same order.
+
+    Those that stay on the server stand in ``kept`` and ``kept_hvps``, by their ids.
+    """
 
     nodes: Sequence[int]
-    gradients: Sequence[Array]
+    gradients: Sequence[Array] = ()
     hvps: Sequence[Array] = ()
+    kept: Sequence[int] = ()
+    kept_hvps: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

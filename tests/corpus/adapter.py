@@ -228,7 +228,7 @@ def _labels(sublist: Sequence[Any]) -> list[Any]:
     return [Ellipsis if label == "..." else label for label in sublist]
 
 
-def _or_zeros(gradients: bh.Gradients) -> Callable[[Any], Array]:
+def _or_zeros(gradients: bh.Gradients[Array]) -> Callable[[Any], Array]:
     """Leaves that the loss does not reach have no gradient here; the corpus expects zeros."""
 
     def get(leaf: Any) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from backhaul.aio.connection import Connection
 from backhaul.aio.driver import drive
 from backhaul.core import Core
+from backhaul.kept import Kept
 from backhaul.recorder import MAX_STEPS
 from backhaul.unusable import must_be_awaited
 from backhaul_proto.catalog.avals import Aval
@@ -34,8 +35,13 @@ class AwaitingCore(Core):
         super().__init__(connection, memory_limit)
         self._turn = asyncio.Lock()
 
-    async def ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
-        """Send what was recorded, with a question.
+    async def ask(
+        self,
+        values: Sequence[int] = (),
+        question: Question | None = None,
+        kept: Kept | None = None,
+    ) -> Answer:
+        """Send what was recorded, with a question; ``kept`` is for answers that stay on the server.
 
         A cancelled task cancels the work on the server, and the tape goes on.
 
@@ -46,7 +52,7 @@ class AwaitingCore(Core):
         self.connection.check_loop()
         async with self._turn:
             self.check_usable()
-            work = self._asking(values, question)
+            work = self._asking(values, question, kept)
             return await drive(work, self.connection.execute, self.recorder.lock)
 
     async def close(self) -> None:

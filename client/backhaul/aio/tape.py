@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from backhaul import any_tape, tensor
 from backhaul.aio.connection import Connection, default_connection
@@ -12,6 +12,7 @@ from backhaul.aio.core import AwaitingCore
 from backhaul.aio.tensor import TrackedTensor
 from backhaul.any_tape import AnyTape, Array, Node, unknown
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
+from backhaul.kept import Kept
 from backhaul.limits import byte_limit
 from backhaul.questions import (
     Asked,
@@ -80,21 +81,48 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         cotangent: tensor.TrackedTensor | Array | complex | None = None,
         wrt: Iterable[Node] | None = None,
-    ) -> Gradients: ...
+        fetch: Literal[True] = True,
+    ) -> Gradients[Array]: ...
     @overload
     async def pullback(
-        self, loss: Node, *, cotangent: Sequence[Any], wrt: Iterable[Node] | None = None
+        self,
+        loss: Node,
+        *,
+        cotangent: tensor.TrackedTensor | Array | complex | None = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> Gradients[TrackedTensor]: ...
+    @overload
+    async def pullback(
+        self,
+        loss: Node,
+        *,
+        cotangent: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
     ) -> Any: ...
     async def pullback(
-        self, loss: Node, *, cotangent: Any = None, wrt: Iterable[Node] | None = None
+        self,
+        loss: Node,
+        *,
+        cotangent: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
     ) -> Any:
         """The gradients of a loss; as `backhaul.Tape.pullback`, with the same arguments and errors.
 
-        Arguments are checked, and arrays taken, when it begins to be awaited.
+        Arguments are checked, and arrays taken, when it begins to be awaited. With ``fetch=False`` the
+        value of a loss of many elements is to be asked of the loss: ``await loss.numpy()``.
         """
         self._core.take_dropped()
         asked = pullback_question(self, loss, cotangent, wrt)
-        return [] if asked.is_empty else self._gradients(asked, await self._ask(loss, asked))
+        if asked.is_empty:
+            return []
+        if fetch:
+            return self._gradients(asked, await self._ask(loss, asked))
+        value = self._value_later(asked)
+        with Kept(self._dropped) as kept:
+            return self._gradients(asked, await self._ask(loss, asked, kept), kept, value)
 
     @overload
     async def hvp(
@@ -103,7 +131,17 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
-    ) -> HvpResult: ...
+        fetch: Literal[True] = True,
+    ) -> HvpResult[Array]: ...
+    @overload
+    async def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Direction | None = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> HvpResult[TrackedTensor]: ...
     @overload
     async def hvp(
         self,
@@ -111,10 +149,34 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
-    ) -> list[HvpResult]: ...
+        fetch: Literal[True] = True,
+    ) -> list[HvpResult[Array]]: ...
+    @overload
     async def hvp(
-        self, loss: Node, *, tangents: Any = None, wrt: Iterable[Node] | None = None
-    ) -> HvpResult | list[HvpResult]:
+        self,
+        loss: Node,
+        *,
+        tangents: Sequence[Direction],
+        wrt: Iterable[Node] | None = None,
+        fetch: Literal[False],
+    ) -> list[HvpResult[TrackedTensor]]: ...
+    @overload
+    async def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool,
+    ) -> Any: ...
+    async def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Any = None,
+        wrt: Iterable[Node] | None = None,
+        fetch: bool = True,
+    ) -> Any:
         """The gradients of a loss and H·v; as `backhaul.Tape.hvp`, with the same arguments and errors.
 
         Example:
@@ -129,8 +191,10 @@ class Tape(AnyTape[TrackedTensor]):
         """
         self._core.take_dropped()
         asked = hvp_question(self, loss, tangents, wrt)
-        found: HvpResult | list[HvpResult] = self._hvps(asked, await self._ask(loss, asked))
-        return found
+        if fetch:
+            return self._hvps(asked, await self._ask(loss, asked))
+        with Kept(self._dropped) as kept:
+            return self._hvps(asked, await self._ask(loss, asked, kept), kept)
 
     @overload
     async def pushforward(
@@ -192,8 +256,9 @@ class Tape(AnyTape[TrackedTensor]):
 
     # For tensors
 
-    async def _ask(self, loss: Node, asked: Asked) -> Answer:
-        return self._noted(loss, await self._core.ask((), of_own_arrays(asked.question)))
+    async def _ask(self, loss: Node, asked: Asked, kept: Kept | None = None) -> Answer:
+        question = of_own_arrays(asked.question)
+        return self._noted(loss, await self._core.ask((), question, kept))
 
     def _fetch(self, *tensors: tensor.TrackedTensor) -> list[Array]:
         wanted = self._wanted(tensors)

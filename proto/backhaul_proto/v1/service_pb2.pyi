@@ -393,24 +393,28 @@ class ExecuteRequest(_message.Message):
     def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., max_response_bytes: _Optional[int] = ..., response_buffers: _Optional[_Iterable[_Union[_shared_memory_pb2.SharedBuffer, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class PullbackQuestion(_message.Message):
-    __slots__ = ("loss", "cotangents", "wrt")
+    __slots__ = ("loss", "cotangents", "wrt", "keep_from")
     LOSS_FIELD_NUMBER: _ClassVar[int]
     COTANGENTS_FIELD_NUMBER: _ClassVar[int]
     WRT_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FROM_FIELD_NUMBER: _ClassVar[int]
     loss: int
     cotangents: _containers.RepeatedCompositeFieldContainer[_graph_pb2.Operand]
     wrt: Wrt
-    def __init__(self, loss: _Optional[int] = ..., cotangents: _Optional[_Iterable[_Union[_graph_pb2.Operand, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ...) -> None: ...
+    keep_from: int
+    def __init__(self, loss: _Optional[int] = ..., cotangents: _Optional[_Iterable[_Union[_graph_pb2.Operand, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ..., keep_from: _Optional[int] = ...) -> None: ...
 
 class HvpQuestion(_message.Message):
-    __slots__ = ("loss", "directions", "wrt")
+    __slots__ = ("loss", "directions", "wrt", "keep_from")
     LOSS_FIELD_NUMBER: _ClassVar[int]
     DIRECTIONS_FIELD_NUMBER: _ClassVar[int]
     WRT_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FROM_FIELD_NUMBER: _ClassVar[int]
     loss: int
     directions: _containers.RepeatedCompositeFieldContainer[Direction]
     wrt: Wrt
-    def __init__(self, loss: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ...) -> None: ...
+    keep_from: int
+    def __init__(self, loss: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ..., keep_from: _Optional[int] = ...) -> None: ...
 
 class PushforwardQuestion(_message.Message):
     __slots__ = ("output", "directions")
@@ -442,7 +446,7 @@ class Failure(_message.Message):
     def __init__(self, node: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., dependants: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ExecuteResponse(_message.Message):
-    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tangents", "tensors")
+    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tangents", "no_loss_value", "tensors")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
@@ -452,6 +456,7 @@ class ExecuteResponse(_message.Message):
     SETS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     TANGENTS_FIELD_NUMBER: _ClassVar[int]
+    NO_LOSS_VALUE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     epoch: bytes
     base_id: int
@@ -462,18 +467,23 @@ class ExecuteResponse(_message.Message):
     sets: _containers.RepeatedCompositeFieldContainer[IndexedGradients]
     limits: Limits
     tangents: _containers.RepeatedScalarFieldContainer[int]
+    no_loss_value: bool
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tangents: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tangents: _Optional[_Iterable[int]] = ..., no_loss_value: bool = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class IndexedGradients(_message.Message):
-    __slots__ = ("nodes", "gradients", "hvps")
+    __slots__ = ("nodes", "gradients", "hvps", "kept", "kept_hvps")
     NODES_FIELD_NUMBER: _ClassVar[int]
     GRADIENTS_FIELD_NUMBER: _ClassVar[int]
     HVPS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_HVPS_FIELD_NUMBER: _ClassVar[int]
     nodes: _containers.RepeatedScalarFieldContainer[int]
     gradients: _containers.RepeatedScalarFieldContainer[int]
     hvps: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, nodes: _Optional[_Iterable[int]] = ..., gradients: _Optional[_Iterable[int]] = ..., hvps: _Optional[_Iterable[int]] = ...) -> None: ...
+    kept: _containers.RepeatedScalarFieldContainer[int]
+    kept_hvps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, nodes: _Optional[_Iterable[int]] = ..., gradients: _Optional[_Iterable[int]] = ..., hvps: _Optional[_Iterable[int]] = ..., kept: _Optional[_Iterable[int]] = ..., kept_hvps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListOpsRequest(_message.Message):
     __slots__ = ()

@@ -59,6 +59,21 @@ class Tape:
             self.has_tangent = True
         return node
 
+    def leaf_of(self, value: Node, tangent: Node | None = None) -> Node:
+        """A leaf with the value of a node, and the value of another as its tangent.
+
+        It shares their arrays and keeps nothing else of them. A failed node makes a failed leaf.
+
+        Raises:
+            InvalidArgument, TangentShapeMismatch: as `leaf`.
+        """
+        error = value.error if tangent is None else value.error or tangent.error
+        if error is None:
+            return self.leaf(value.value, None if tangent is None else tangent.value)
+        node = self._node(None, value.aval, requires_grad=True)
+        node.error = error
+        return node
+
     def constant(self, value: Array) -> Node:
         """A node that no gradient is taken for."""
         return self._node(value, self.engine.aval(value))

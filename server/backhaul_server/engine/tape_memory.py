@@ -45,11 +45,15 @@ class Planned(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """The most memory that a pass takes beside what the tape holds, and the node that takes most of it."""
+    """The most memory that a pass takes beside what the tape holds, and the node that takes most of it.
+
+    ``answers`` is the part of it that all answers together take, at most.
+    """
 
     bytes: int
     node: Node
     node_bytes: int
+    answers: int
 
 
 def reached(nodes: Iterable[Node]) -> list[Node]:
@@ -70,7 +74,7 @@ def held_by(nodes: Iterable[Node]) -> Held:
     gradient = hvp = 0
     for node in reached(nodes):
         for array in _arrays((node.value, node.tangent, node.operands, node.residual)):
-            owner = _owner(array)
+            owner = owner_of(array)
             owners[id(owner)] = owner.nbytes
         if node.call is not None:
             gradient += node.call.need.gradient
@@ -87,7 +91,7 @@ def _arrays(given: Iterable[Any]) -> Iterator[Any]:
             yield each
 
 
-def _owner(array: Any) -> Any:
+def owner_of(array: Any) -> Any:
     """The array whose memory this one looks into."""
     while hasattr(base := getattr(array, "base", None), "nbytes"):
         array = base
@@ -172,7 +176,7 @@ def pushforward_peak(output: Node, directions: Sequence[Collection[Node]]) -> Pe
     needs = [(node.call.need.hvp, node) for node in moving if node.call is not None]
     most_bytes, most = max(needs, key=lambda each: each[0], default=(0, output))
     answers = max(1, len(directions)) * output.aval.nbytes
-    return Peak(tangents + most_bytes + answers, most, most_bytes)
+    return Peak(tangents + most_bytes + answers, most, most_bytes, answers)
 
 
 def _peak(loss: Node, wrt: Sequence[Node] | None, leaves: set[Node] | None, count: int) -> Peak:
@@ -214,7 +218,8 @@ def _peak(loss: Node, wrt: Sequence[Node] | None, leaves: set[Node] | None, coun
         if wanted is None or node not in wanted:
             live -= ct
     answers = _answer_bytes(order, wanted) * (1 if leaves is None else 2)
-    return Peak(max(peak, answers) + tangents + (count - 1) * answers, most, most_bytes)
+    most_of_all = max(peak, answers) + tangents + (count - 1) * answers
+    return Peak(most_of_all, most, most_bytes, count * answers)
 
 
 def _moving(order: Sequence[Node], leaves: set[Node] | None) -> set[Node]:

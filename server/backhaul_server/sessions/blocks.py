@@ -13,7 +13,15 @@ from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes, Op
 from backhaul_proto.errors import BackhaulError, make_error
-from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, SKIP, SOURCES, Block, BlockCall, Call
+from backhaul_proto.messages import (
+    LEAF_WITH_TANGENT,
+    LEAVES,
+    SKIP,
+    SOURCES,
+    Block,
+    BlockCall,
+    Call,
+)
 from backhaul_server.engine.checks import Described, check_leaf
 from backhaul_server.engine.engine import Engine, PreparedCall
 from backhaul_server.engine.tape_memory import Held
@@ -29,10 +37,18 @@ _PLANNED_STEP: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a plan: a prepared call, or the name of a source (`messages.SOURCES`)."""
+    """One step of a plan: a prepared call, or the name of a source (`messages.SOURCES`).
+
+    A source takes tensors of the request, unless it has operands.
+    """
 
     call: PreparedCall | str
     operands: tuple[int, ...]
+
+    @property
+    def tensor_count(self) -> int:
+        """How many tensors of the request it takes."""
+        return SOURCES[self.call] if isinstance(self.call, str) and not self.operands else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +199,18 @@ def _check(block: Block, nbytes: int) -> KnownBlock:
             "MALFORMED_REQUEST",
             f"The steps of the block take {needed} operands, but it has {len(block.operands)}.",
         )
-    taken = [SOURCES[call] if isinstance(call, str) else 0 for call in calls]
+    taken = [call.tensor_count for call in block.calls]
     return KnownBlock(block, calls, nbytes, sum(taken[i] for i in block.steps))
 
 
 def _bind(call: Call) -> tuple[Op, Attributes] | str:
     if call.op in SOURCES:
-        if call.operand_count or call.result_count != 1 or call.attributes:
+        allowed = {0, SOURCES[call.op]} if call.op in LEAVES else {0}
+        if call.operand_count not in allowed or call.result_count != 1 or call.attributes:
             raise make_error(
                 "MALFORMED_REQUEST",
-                f"{call.op!r} takes no operands or attributes and has one result.",
+                f"{call.op!r} takes no attributes, {' or '.join(map(str, sorted(allowed)))} operands, and "
+                "has one result.",
                 op=call.op,
             )
         return call.op
@@ -211,17 +229,19 @@ def _plan(
     has_tangent = False
     for i in block.steps:
         call = known.calls[i]
-        if isinstance(call, str):
-            taken_now = SOURCES[call]
-            slots.append(_source(call, tensors[tensor : tensor + taken_now]))
-            tensor += taken_now
-            has_tangent |= call == LEAF_WITH_TANGENT
-            steps.append(Step(call, ()))
-            continue
         count = block.calls[i].operand_count
         numbers = tuple(block.operands[taken : taken + count])
         taken += count
         operands = [_operand(slots, number) for number in numbers]
+        if isinstance(call, str):
+            given_by = [each.aval for each in operands]
+            if not given_by:
+                given_by += tensors[tensor : tensor + SOURCES[call]]
+                tensor += SOURCES[call]
+            slots.append(_source(call, given_by))
+            has_tangent |= call == LEAF_WITH_TANGENT
+            steps.append(Step(call, numbers))
+            continue
         try:
             prepared = engine.prepare_bound(*call, tuple(each.aval for each in operands))
         except BackhaulError as error:
@@ -255,7 +275,7 @@ def _need(
         call = step.call
         if isinstance(call, str):
             source = slots[number]
-            taken = 0 if source is None else source.aval.nbytes * SOURCES[call]
+            taken = 0 if source is None else source.aval.nbytes * step.tensor_count
             if taken > most:
                 most, most_step, most_result = taken, i, number - inputs
             number += 1
@@ -281,13 +301,13 @@ def _need(
     return BlockNeed(peak, Held(held, gradient, hvp), most_step, most_result, most)
 
 
-def _source(call: str, tensors: Sequence[Aval]) -> Described | None:
+def _source(call: str, given: Sequence[Aval]) -> Described | None:
     if call == SKIP:
         return None
-    is_leaf = call in (LEAF, LEAF_WITH_TANGENT)
+    is_leaf = call in LEAVES
     if is_leaf:
-        check_leaf(tensors[0], tensors[1] if call == LEAF_WITH_TANGENT else None)
-    return Described("a leaf of the block", tensors[0], is_leaf, is_leaf)
+        check_leaf(given[0], given[1] if call == LEAF_WITH_TANGENT else None)
+    return Described("a leaf of the block", given[0], is_leaf, is_leaf)
 
 
 def _operand(slots: Sequence[Described | None], number: int) -> Described:

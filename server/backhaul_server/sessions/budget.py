@@ -9,13 +9,13 @@ from typing import Final
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import (
     LEAF_WITH_TANGENT,
-    SOURCES,
     Array,
     Execute,
     HvpQuestion,
     PullbackQuestion,
     PushforwardQuestion,
     Question,
+    keep_from,
 )
 from backhaul_proto.units import size
 from backhaul_server.engine.node import Node
@@ -108,16 +108,23 @@ class Budget:
         if request.question is not None:
             peak = _question_peak(request, plan, inputs, base_id, self._nodes)
             asking = before + need.made.bytes + peak.bytes
+            if keep_from(request.question):
+                asking += peak.answers  # copies of those that are views
             if asking > self.limit:
                 raise self._question_refused(asking, request.question, peak)
             needed = max(needed, asking)
         self._reserved = self._pool.reserve_or_refuse(self, needed)
 
-    def committed(self, plan: Plan | None) -> None:
-        """The block was run, and its nodes are the session's: counted earlier, they could be lost again."""
+    def committed(self, plan: Plan | None, kept: Iterable[Node]) -> None:
+        """The block was run, and its nodes and kept answers are the session's.
+
+        Counted earlier, they could be lost again.
+        """
+        more = Held(sum(each.aval.nbytes for each in kept), 0, 0)
         if plan is not None:
-            with self._lock:
-                self._hold(_sum(self._held, plan.need.made))
+            more = _sum(more, plan.need.made)
+        with self._lock:
+            self._hold(_sum(self._held, more))
 
     def done(self) -> None:
         """The request runs no more."""
@@ -134,11 +141,14 @@ class Budget:
         if question is None:
             return running
         after, gradient, hvp = _sum(self._held, need.made)
-        if isinstance(question, PullbackQuestion):
-            sets, passing = len(question.cotangents) or 1, gradient
-        else:
+        times = _SURELY
+        if isinstance(question, PushforwardQuestion):
             sets, passing = len(question.directions) or 1, hvp
-        return max(running, asked + after + sets * _SURELY * (passing + after))
+        else:
+            sets = question.set_count
+            passing = gradient if isinstance(question, PullbackQuestion) else hvp
+            times += 2 if question.keep_from else 0  # gradients and H·v
+        return max(running, asked + after + sets * times * (passing + after))
 
     def _block_refused(
         self, needed: int, need: BlockNeed, plan: Plan | None, base_id: int
@@ -208,7 +218,7 @@ def _question_peak(
     wrt = None if question.wrt is None else [node_of(each) for each in question.wrt]
     loss = node_of(question.loss)
     if isinstance(question, PullbackQuestion):
-        return pullback_peak(loss, wrt, len(question.cotangents) or 1)
+        return pullback_peak(loss, wrt, question.set_count)
     directions = [{node_of(leaf) for leaf, _ in each} for each in question.directions]
     return hvp_peak(loss, wrt, directions)
 
@@ -231,5 +241,5 @@ def _planned(plan: Plan, tensors: Iterable[Array]) -> Iterator[Planned]:
         if not isinstance(step.call, str):
             yield Planned(step.call, step.operands)
             continue
-        taken = [next(arrays) for _ in range(SOURCES[step.call])]
+        taken: list[object] = [next(arrays) for _ in range(step.tensor_count)] or [*step.operands]
         yield Planned(None, (), taken[1] if step.call == LEAF_WITH_TANGENT else None)

@@ -29,6 +29,7 @@ from backhaul_server.engine.checks import (
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.tape import Tape
+from backhaul_server.sessions.keeping import Keep
 
 Array = np.ndarray[Any, Any]
 NodeOf = Callable[[int], Node]
@@ -103,8 +104,17 @@ def ask(
     values: Sequence[int],
     question: Question | None,
     node_of: NodeOf,
+    keep: Keep | None = None,
 ) -> Asked:
     """The values, and the question's gradients.
+
+    Args:
+        engine: what computes.
+        tape: what is asked.
+        values: nodes whose values are asked.
+        question: what else is asked.
+        node_of: a node by id.
+        keep: takes what stays here, where gradients are not to be sent.
 
     Raises:
         NodeFailed: one of the nodes asked for failed.
@@ -128,26 +138,33 @@ def ask(
         return [{sound(leaf): array(tangent) for leaf, tangent in each} for each in given]
 
     asked = sound(asked_node(question))
-    value = engine.host(asked.value)
+    value = None
+    if keep is None or asked.aval.size == 1:
+        value = engine.host(asked.value)
     if isinstance(question, PushforwardQuestion):
         pushed = tape.pushforward(asked, along(question.directions))
         return Asked(found, value, tangents=[engine.host(each) for each in pushed])
     wrt = None if question.wrt is None else [sound(each) for each in question.wrt]
+    pairs: list[tuple[dict[Node, Any], dict[Node, Any]]]
     if isinstance(question, PullbackQuestion):
         cotangents = [array(each) for each in question.cotangents]
-        sets = [_set(engine, each) for each in tape.pullback(asked, cotangents, wrt)]
+        if keep is not None and keep.before is not None:
+            return Asked(found, value, keep.before)
+        pairs = [(each, {}) for each in tape.pullback(asked, cotangents, wrt)]
     else:
-        pairs = tape.hvp(asked, along(question.directions), wrt)
-        sets = [_set(engine, gradients, products) for gradients, products in pairs]
-    return Asked(found, value, sets)
+        directions = along(question.directions)
+        if keep is not None and keep.before is not None:
+            return Asked(found, value, keep.before)
+        pairs = tape.hvp(asked, directions, wrt)
+    if keep is not None:
+        return Asked(found, value, [keep.set(*pair) for pair in pairs])
+    return Asked(found, value, [_set(engine, *pair) for pair in pairs])
 
 
-def _set(
-    engine: Engine, gradients: dict[Node, Any], products: dict[Node, Any] | None = None
-) -> GradientSet:
+def _set(engine: Engine, gradients: dict[Node, Any], products: dict[Node, Any]) -> GradientSet:
     host = engine.host
     return GradientSet(
         [node.id for node in gradients],
         [host(each) for each in gradients.values()],
-        [] if products is None else [host(products[node]) for node in gradients],
+        [host(products[node]) for node in gradients if products],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,17 @@ import numpy as np
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.errors import AutodiffError, make_error
 from backhaul_proto.messages import (
-    LEAF,
+    CONSTANT,
     LEAF_WITH_TANGENT,
     SKIP,
     Answer,
     Execute,
     Failure,
+    GradientSet,
+    KeepingQuestion,
     SessionInfo,
+    asked_node,
+    keep_from,
 )
 from backhaul_server.engine.checks import Described
 from backhaul_server.engine.engine import Engine
@@ -26,6 +30,7 @@ from backhaul_server.engine.tape import Tape
 from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
 from backhaul_server.sessions.budget import Budget
+from backhaul_server.sessions.keeping import MAX_NODE_ID, Keep, check_keep_from
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check
 
@@ -33,7 +38,6 @@ Array = np.ndarray[Any, Any]
 Interrupt = Callable[[], None]
 """Raises Cancelled or DeadlineExceeded when the caller no longer waits."""
 
-MAX_NODE_ID = 2**63 - 1
 MAX_DIGEST_BYTES = 64
 
 
@@ -45,6 +49,8 @@ class _Committed:
     digest: bytes = b""
     base_id: int = 0
     failures: Sequence[Failure] = ()
+    question: tuple[object, ...] = ()
+    kept: Sequence[GradientSet] = ()
 
 
 class Session:
@@ -85,8 +91,10 @@ class Session:
     def execute(self, request: Execute, interrupt: Interrupt) -> Answer:
         """Run the block and answer the questions; see ExecuteRequest in service.proto."""
         if self._is_repeat(request):
+            last = self._last
+            keep = self._keep(request, {}, last.kept)
             with self._engine.interruptible(interrupt):
-                return self._answer(request, self._last.base_id, self._last.failures, {})
+                return self._answer(request, last.base_id, last.failures, {}, keep)
         self._release_pending()
         made: dict[int, Node] = {}
         base_id, plan, inputs = self._planned(request)
@@ -98,9 +106,11 @@ class Session:
                 if plan is not None:
                     made = self._run(plan, inputs, request.tensors, base_id, interrupt)
                 failures = _new_failures(made.values())
-                answer = self._answer(request, base_id, failures, made)
-            self._commit(request, base_id, failures, made)
-            self._budget.committed(plan)
+                keep = self._keep(request, made)
+                answer = self._answer(request, base_id, failures, made, keep)
+            kept = {} if keep is None else keep.nodes
+            self._commit(request, base_id, failures, made | kept, answer.sets if kept else ())
+            self._budget.committed(plan, kept.values())
         except BaseException:
             self._tape.has_tangent = (
                 had_tangent  # all else of a request that fails is dropped with it
@@ -164,10 +174,12 @@ class Session:
                 expected=self._last.seq + 1,
                 actual=request.seq,
             )
-        if request.digest != self._last.digest:
+        is_other = request.digest != self._last.digest
+        if is_other or (keep_from(request.question) and _key(request) != self._last.question):
+            what = "digest" if is_other else "question"
             raise make_error(
                 "SEQUENCE_REUSED",
-                f"Request {request.seq} was run already with another digest; count on for new work.",
+                f"Request {request.seq} was run already with another {what}; count on for new work.",
                 actual=request.seq,
             )
         return True
@@ -178,12 +190,19 @@ class Session:
         self._to_release = ()
 
     def _commit(
-        self, request: Execute, base_id: int, failures: Sequence[Failure], made: dict[int, Node]
+        self,
+        request: Execute,
+        base_id: int,
+        failures: Sequence[Failure],
+        made: dict[int, Node],
+        kept: Sequence[GradientSet],
     ) -> None:
         self._nodes.update(made)
         self._highest_id = max(self._highest_id, max(made, default=0))
         if request.seq:
-            self._last = _Committed(request.seq, request.digest, base_id, failures)
+            self._last = _Committed(
+                request.seq, request.digest, base_id, failures, _key(request), kept
+            )
         self._to_release = request.release
 
     # The block
@@ -236,12 +255,15 @@ class Session:
                 slots += run(call, operands)
             elif call == SKIP:
                 slots.append(None)
-            elif call == LEAF:
-                slots.append(tape.leaf(next(arrays)))
+            elif call == CONSTANT:
+                slots.append(tape.constant(next(arrays)))
+            elif step.operands:
+                operands = [slots[i] for i in step.operands]
+                slots.append(tape.leaf_of(*operands))
             elif call == LEAF_WITH_TANGENT:
                 slots.append(tape.leaf(next(arrays), next(arrays)))
             else:
-                slots.append(tape.constant(next(arrays)))
+                slots.append(tape.leaf(next(arrays)))
         made: dict[int, Node] = {}
         for i, node in enumerate(slots[len(inputs) :]):
             if node is not None:
@@ -266,9 +288,39 @@ class Session:
         if request.question is not None:
             has_tangent = self._tape.has_tangent or (plan is not None and plan.has_tangent)
             check(request.question, described, has_tangent)
+            if keep_from(request.question):
+                assert isinstance(request.question, KeepingQuestion)
+                free = 1 + max(self._highest_id, base_id + len(results) - 1)
+                check_keep_from(request.question, free, len(self._nodes) + len(results))
+
+    def _keep(
+        self,
+        request: Execute,
+        made: Mapping[int, Node],
+        before: Sequence[GradientSet] | None = None,
+    ) -> Keep | None:
+        """What takes the gradients of a question that are to stay; None when they are sent."""
+        question = request.question
+        first = keep_from(question)
+        if not first:
+            return None
+        assert isinstance(question, KeepingQuestion)
+        leaving = set(request.release)
+
+        def is_named(node: Node) -> bool:
+            if question.wrt is not None:
+                return True
+            return node.id not in leaving and (node.id in made or node.id in self._nodes)
+
+        return Keep(self._tape, first, is_named, request.tensors, before)
 
     def _answer(
-        self, request: Execute, base_id: int, failures: Sequence[Failure], made: dict[int, Node]
+        self,
+        request: Execute,
+        base_id: int,
+        failures: Sequence[Failure],
+        made: dict[int, Node],
+        keep: Keep | None,
     ) -> Answer:
         def node_of(each: int) -> Node:
             return made[each] if each in made else self._find(each)
@@ -276,7 +328,7 @@ class Session:
         asked = Asked()
         failed = None
         try:
-            asked = ask(self._engine, self._tape, request.values, request.question, node_of)
+            asked = ask(self._engine, self._tape, request.values, request.question, node_of, keep)
         except NodeFailed as failure:
             failed = _failure(failure.error, [failure.node])
         return Answer(
@@ -301,6 +353,14 @@ class Session:
                 node=node,
             )
         return found
+
+
+def _key(request: Execute) -> tuple[object, ...]:
+    """What a question that keeps its answers must have in common with itself when it is repeated."""
+    question = request.question
+    if question is None or not keep_from(question):
+        return ()
+    return type(question), asked_node(question), keep_from(question)
 
 
 def _aval_of(array: Array) -> Aval:
