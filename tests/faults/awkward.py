@@ -17,15 +17,15 @@ _FLOATS = {
     "float32": (
         "u4",
         # quiet and signalling NaNs with payloads and either sign; zeros, subnormals, infinities, ends
-        (0x7FC00000, 0x7FC12345, 0x7F800001, 0x7FA54321, 0xFFC00001, 0xFF800001)
-        + (0x80000000, 0, 1, 0x80000001, 0x007FFFFF, 0x7F800000, 0xFF800000, 0x7F7FFFFF)
-        + (0x3F800000, 0x00800000),
+        "7FC00000 7FC12345 7F800001 7FA54321 FFC00001 FF800001 80000000 00000000 "
+        "00000001 80000001 007FFFFF 7F800000 FF800000 7F7FFFFF 3F800000 00800000",
     ),
     "float64": (
         "u8",
-        (0x7FF8 << 48, 0x7FF8 << 48 | 0x12345, 0x7FF0 << 48 | 1, 0x7FF4 << 48 | 7)
-        + (0xFFF8 << 48 | 1, 0xFFF0 << 48 | 1, 1 << 63, 0, 1, 1 << 63 | 1, (1 << 52) - 1)
-        + (0x7FF0 << 48, 0xFFF0 << 48, (0x7FF0 << 48) - 1, 0x3FF0 << 48, 1 << 52),
+        "7FF8000000000000 7FF8000000012345 7FF0000000000001 7FF4000000000007 "
+        "FFF8000000000001 FFF0000000000001 8000000000000000 0000000000000000 "
+        "0000000000000001 8000000000000001 000FFFFFFFFFFFFF 7FF0000000000000 "
+        "FFF0000000000000 7FEFFFFFFFFFFFFF 3FF0000000000000 0010000000000000",
     ),
 }
 
@@ -33,8 +33,12 @@ _FLOATS = {
 def values(dtype: str) -> Array:
     """The values of a dtype that are lost most easily, as an array of shape (4, n)."""
     if dtype in _FLOATS:
-        unsigned, patterns = _FLOATS[dtype]
-        return np.array(patterns, unsigned).view(dtype).reshape(4, -1)
+        unsigned, hexadecimal = _FLOATS[dtype]
+        return (
+            np.array([int(each, 16) for each in hexadecimal.split()], unsigned)
+            .view(dtype)
+            .reshape(4, -1)
+        )
     if dtype.startswith("complex"):
         parts = values("float32" if dtype == "complex64" else "float64").ravel()
         pairs = np.stack([np.tile(parts, 2), np.concatenate([parts[::-1], parts])], axis=-1)

@@ -131,24 +131,26 @@ BUFFERS: tuple[tuple[Any, str], ...] = (
 
 
 def test_buffers_keep_their_dtype_and_python_numbers_become_float64(tape: bh.Tape) -> None:
-    for given, dtype in BUFFERS:
-        constant = tape.constant(given)
-        assert constant.dtype == dtype, given
-        assert bits(came(constant)) == bits(np.asarray(given))
-    for given in ([1, 2], (1.0, 2), [True, False], range(2), 3, True, 2**70, []):
-        assert tape.constant(given).dtype == "float64", given
+    for handed, dtype in BUFFERS:
+        constant = tape.constant(handed)
+        assert constant.dtype == dtype, handed
+        assert bits(came(constant)) == bits(np.asarray(handed))
+    for handed in ([1, 2], (1.0, 2), [True, False], range(2), 3, True, 2**70, []):
+        assert tape.constant(handed).dtype == "float64", handed
     x = tape.leaf(np.ones(2, "f4"))
-    for given, dtype in BUFFERS[:2]:
+    for handed, dtype in BUFFERS[:2]:
         if dtype == "float32":
-            assert bits(tape.pullback(x, cotangent=given)[x]) == bits(np.asarray(given))
-            assert bits(tape.pushforward(x, tangents={x: given}).tangent) == bits(np.asarray(given))
+            assert bits(tape.pullback(x, cotangent=handed)[x]) == bits(np.asarray(handed))
+            assert bits(tape.pushforward(x, tangents={x: handed}).tangent) == bits(
+                np.asarray(handed)
+            )
         else:  # it would lose digits
             with pytest.raises(bh.InvalidArgument):
-                tape.pullback(x, cotangent=given)
+                tape.pullback(x, cotangent=handed)
             with pytest.raises(bh.InvalidArgument):
-                tape.pushforward(x, tangents={x: given})
+                tape.pushforward(x, tangents={x: handed})
             with pytest.raises(bh.InvalidArgument):
-                tape.leaf_with_tangent(np.ones(2, "f4"), given)
+                tape.leaf_with_tangent(np.ones(2, "f4"), handed)
     with pytest.raises(bh.InvalidArgument) as refused:
         tape.leaf(BUFFERS[2][0])
     assert refused.value.reason == "DTYPE_NOT_SUPPORTED"
@@ -169,18 +171,18 @@ NO_NUMBERS: tuple[tuple[Any, str], ...] = (
 
 def test_what_is_no_array_of_numbers_is_refused_wherever_it_is_given(tape: bh.Tape) -> None:
     x = tape.leaf(np.ones(2))
-    for given, reason in NO_NUMBERS:
+    for handed, reason in NO_NUMBERS:
         uses: list[Callable[[], object]] = [
-            lambda given=given: tape.leaf(given),  # type: ignore[misc]
-            lambda given=given: tape.constant(given),  # type: ignore[misc]
-            lambda given=given: tape.leaf_with_tangent(np.ones(2), given),  # type: ignore[misc]
-            lambda given=given: tape.pushforward(x, tangents={x: given}),  # type: ignore[misc]
-            lambda given=given: bh.add(x, given),  # type: ignore[misc]
+            lambda handed=handed: tape.leaf(handed),  # type: ignore[misc]
+            lambda handed=handed: tape.constant(handed),  # type: ignore[misc]
+            lambda handed=handed: tape.leaf_with_tangent(np.ones(2), handed),  # type: ignore[misc]
+            lambda handed=handed: tape.pushforward(x, tangents={x: handed}),  # type: ignore[misc]
+            lambda handed=handed: bh.add(x, handed),  # type: ignore[misc]
         ]
         for use in uses:
             with pytest.raises(bh.InvalidArgument) as refused:
                 use()
-            assert refused.value.reason == reason, given
+            assert refused.value.reason == reason, handed
 
 
 @pytest.mark.parametrize(
