@@ -44,13 +44,17 @@ class Figure:
         return f"{'≥' if self.more_is_better else '≤'} {self.goal:g}{self.unit}"
 
 
-def rounds(jobs: Mapping[str, Callable[[], float]], count: int) -> dict[str, float]:
+def rounds(
+    jobs: Mapping[str, Callable[[], float]], count: int, *, warm: bool = False
+) -> dict[str, float]:
     """Each job's median seconds, the jobs taken in turn so that drift of the machine meets all.
 
-    A job returns the seconds that it took, so that its set-up is not counted.
+    A job returns the seconds that it took, so that its set-up is not counted. Each is done once before,
+    unless all are warm.
     """
-    for job in jobs.values():
-        job()
+    if not warm:
+        for job in jobs.values():
+            job()
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(count):
         for name, job in jobs.items():

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 Job = Callable[[], float]
 
 MEGABYTES: Final = (1, 64, 1000)
-_ROUNDS: Final = {1: 25, 64: 7, 1000: 3}
+_ROUNDS: Final = {1: 25, 64: 7, 1000: 2}
 _NEEDED: Final = 9  # copies of the largest array that are in memory at once: both ends, and room
 _STREAM, _MEMCPY = 0.9, 0.6
 """Goals: of a bare gRPC stream's rate over sockets, of memcpy's with shared memory."""
@@ -66,6 +66,8 @@ def _section(
         for name, channel in channels.items():
             jobs[f"gRPC {name}"] = bare_stream(channel, array, direction)
             jobs[f"socket {name}"] = sockets[name].job(array, direction)
+        for job in jobs.values():
+            job()
         measured = []
         for name, connection in ways.items():
             job = _up(connection, array) if direction == "up" else _down(connection, array)
@@ -79,7 +81,7 @@ def _section(
                 continue
             measured.append(name)
             jobs[name] = job
-        medians = rounds(jobs, count)
+        medians = rounds(jobs, count, warm=True)
         rates = {name: array.nbytes / seconds / 1e9 for name, seconds in medians.items()}
         figures += [_figure(name, direction, rates) for name in measured]
     return Section(title, figures, notes)
