@@ -16,7 +16,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.timing import report
-from benchmarks.wire import job, latency, memory, training, transfers
+from benchmarks.wire import job, latency, memory, sessions, training, transfers
 from benchmarks.wire.section import Section
 from benchmarks.wire.ways import has_shared_memory
 from rich.console import Console
@@ -25,6 +25,7 @@ PARTS: Final[dict[str, Callable[[bool], list[Section]]]] = {
     "latency": latency.measure,
     "transfers": transfers.measure,
     "job": job.measure,
+    "sessions": sessions.measure,
     "training": training.measure,
     "memory": memory.measure,
 }
