@@ -19,10 +19,15 @@ Written = tuple[bytes, bytes]
 
 
 class KnownBlocks:
-    """Hashes of the blocks sent last, up to a number. Threads may share it."""
+    """Hashes of the blocks sent last, up to a number. Threads may share it.
+
+    Attributes:
+        written: the bytes of recent ones.
+    """
 
     def __init__(self, max_blocks: int = MAX_BLOCKS) -> None:
         self._max_blocks = max_blocks
+        self.written = WrittenBlocks()
         self._hashes: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -39,6 +44,11 @@ class KnownBlocks:
             self._hashes[block_hash] = None
             if len(self._hashes) > self._max_blocks:
                 self._hashes.popitem(last=False)
+
+    def discard(self, block_hash: bytes) -> None:
+        """The server holds this block no more."""
+        with self._lock:
+            self._hashes.pop(block_hash, None)
 
 
 class WrittenBlocks:

@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from backhaul_server.allocator import give_back, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
-from backhaul_server.limits import usable_cores
+from backhaul_server.limits import shared_memory_by_default, usable_cores, usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.rest import Rest, collect, put_off_full_collections
 from backhaul_server.service.dispatch import Dispatcher
@@ -61,7 +61,13 @@ def serve(settings: ServerSettings) -> int:
         session_memory=settings.session_memory,
         memory=settings.memory,
     )
-    server = Server(dispatcher, settings.addresses, threads=settings.threads)
+    by_default = shared_memory_by_default(usable_memory())
+    server = Server(
+        dispatcher,
+        settings.addresses,
+        threads=settings.threads,
+        shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
+    )
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)

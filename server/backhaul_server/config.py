@@ -42,6 +42,12 @@ class ServerSettings(BaseSettings):
         gt=0,
         description="Memory that all sessions may use together; None: four fifths of what the process may.",
     )
+    shared_memory: ByteSize | None = Field(
+        None,
+        ge=0,
+        description="Memory shared with clients of the unix socket, such as 2GiB; 0: none; None: an eighth "
+        "of what the process may use.",
+    )
     grace: float = Field(
         10.0,
         ge=0,

@@ -36,6 +36,11 @@ def keep_bytes_by_default(usable: int) -> int:
     return usable // 4
 
 
+def shared_memory_by_default(usable: int) -> int:
+    """How much memory clients may map: an eighth of it, beside the four fifths that sessions may use."""
+    return usable // 8
+
+
 def _group_limits(root: Path) -> Iterator[int]:
     """The limits of memory of this process's control groups and of those around them."""
     for version, group in _groups(root, "memory"):
