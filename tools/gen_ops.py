@@ -118,7 +118,10 @@ def generated() -> Iterable[tuple[Path, str]]:
         ),
     )
     init = CLIENT / "__init__.py"
-    yield init, exports(init.read_text(encoding="utf-8"), names(plain))
+    package = exports(init.read_text(encoding="utf-8"), "backhaul._ops", names(plain))
+    yield init, package
+    init = CLIENT / "aio" / "__init__.py"
+    yield init, exports(init.read_text(encoding="utf-8"), "backhaul", all_of(package))
     yield ROOT / "docs" / "ops.md", page(public)
 
 
@@ -330,21 +333,32 @@ def formatted(source: str) -> str:
 # ---------------------------------------------------------------- exports
 
 
-def exports(source: str, names: Sequence[str]) -> str:
-    """The package's ``__init__``: these functions imported, and all that it imports in ``__all__``."""
+def exports(source: str, origin: str, names: Sequence[str]) -> str:
+    """A package's ``__init__``: these names imported from there, and all that it imports in ``__all__``.
+
+    What it imports from elsewhere under one of these names stands in its place.
+    """
     nodes = ast.parse(source).body
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    from_ops = next(node for node in imports if node.module == "backhaul._ops")
+    from_origin = next(node for node in imports if node.module == origin)
     all_names = next(node for node in nodes if isinstance(node, ast.Assign))
-    other = [each.name for node in imports if node is not from_ops for each in node.names]
+    other = [each.name for node in imports if node is not from_origin for each in node.names]
+    names = [name for name in names if name not in other]
     lines = source.splitlines()
     # From the end, so that line numbers before it stay right.
     for node, text in (
         (all_names, f"__all__ = {sorted([*other, *names])!r}"),
-        (from_ops, f"from backhaul._ops import {', '.join(names)}"),
+        (from_origin, f"from {origin} import {', '.join(names)}"),
     ):
         lines[node.lineno - 1 : node.end_lineno] = [text]
     return formatted("\n".join(lines) + "\n")
+
+
+def all_of(source: str) -> list[str]:
+    """What a module has in ``__all__``."""
+    listed = next(node for node in ast.parse(source).body if isinstance(node, ast.Assign))
+    found: list[str] = ast.literal_eval(listed.value)
+    return found
 
 
 # ---------------------------------------------------------------- docs/ops.md

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from backhaul.any_tape import AnyTape
 from backhaul.connection import Connection
-from backhaul.functions import fetch
 from backhaul.handle import Handle
+from backhaul.steps import run
 from backhaul.tape import Tape
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.catalog.avals import INEXACT
@@ -20,6 +21,7 @@ from backhaul_proto.errors import make_error
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
+T = TypeVar("T")
 
 _EACH: Final = 32
 """Real numbers in an argument up to which each is tried alone; of larger ones, so many drawn at random."""
@@ -124,6 +126,27 @@ def check_grad(
         >>> report = bh.check_grad(lambda x, y: bh.sum(x * x * y), np.array([1.0, 2.0]), 3.0)
         >>> assert report, report
     """
+    return run(grad_check(f, arrays, order, tolerance, seed, lambda: Tape(connection)), _itself)
+
+
+Checking = Generator[Any, Any, T]
+"""A check that yields the questions that it asks, and what it is sent are the answers."""
+
+
+def _itself(answer: Any) -> Any:
+    """What a question that is waited for gives is its answer."""
+    return answer
+
+
+def grad_check(
+    f: Function,
+    arrays: Sequence[ArrayLike],
+    order: int,
+    tolerance: float | None,
+    seed: int,
+    make_tape: Callable[[], AnyTape[Any]],
+) -> Checking[GradReport]:
+    """The work of `check_grad`: whatever asks the server, or may, is yielded."""
     if order not in (1, 2):
         raise make_error(
             "INVALID_VALUE", f"order is {order!r:.50}; it is 1 (gradients) or 2 (H·v as well)."
@@ -134,10 +157,11 @@ def check_grad(
             "INVALID_VALUE", "check_grad was given no array to differentiate with respect to."
         )
     width = min(each.real.itemsize for each in points)
-    trial = _Trial(f, points, seed, _STEP[width], connection)
-    found = trial.gradient_comparisons()
+    trial = _Trial(f, points, seed, _STEP[width], make_tape())
+    yield from trial.begin()
+    found = yield from trial.gradient_comparisons()
     if order == 2:
-        found += trial.hessian_comparisons()
+        found += yield from trial.hessian_comparisons()
     limit = _TOLERANCE[width] if tolerance is None else tolerance
     found.sort(key=lambda each: -each.error if each.error == each.error else -np.inf)
     return GradReport(all(each.error <= limit for each in found), limit, tuple(found))
@@ -165,35 +189,40 @@ class _Trial:
         points: Sequence[Array],
         seed: int,
         step: float,
-        connection: Connection | None,
+        tape: Any,
     ) -> None:
         self._f = f
         self._points = points
         self._rng = np.random.default_rng(seed)
-        self._tape = Tape(connection)
+        self._tape = tape
         self._weights: list[Array] = []
         scale = max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in points)])
         self._step = step * min(scale, 1e3)
         self._leaves = [self._tape.leaf(x) for x in points]
-        self._loss = self._weighted(self._leaves)
-        self._gradients = self._tape.pullback(self._loss, wrt=self._leaves)
+        self._loss: Any = None
+        self._gradients: Any = None
 
-    def gradient_comparisons(self) -> list[Comparison]:
+    def begin(self) -> Checking[None]:
+        """Take the gradients at the point."""
+        self._loss = yield from self._weighted(self._leaves)
+        self._gradients = yield self._tape.pullback(self._loss, wrt=self._leaves)
+
+    def gradient_comparisons(self) -> Checking[list[Comparison]]:
         """Each element of the gradient, or many of them, and one direction through all."""
         directions = [("all arguments, along a random v", self._direction())]
         for i in range(len(self._points)):
             directions += self._elements(i)
-        expected = self._differenced([d for _, d in directions])
+        expected = yield from self._differenced([d for _, d in directions])
         computed = [self._along(self._gradients, d) for _, d in directions]
         return _compared("gradient", [w for w, _ in directions], computed, expected)
 
-    def hessian_comparisons(self) -> list[Comparison]:
+    def hessian_comparisons(self) -> Checking[list[Comparison]]:
         """H·v of a random v, element by element, against differenced gradients; and its symmetry."""
         u, v = self._direction(), self._direction()
         pair = [dict(zip(self._leaves, each, strict=True)) for each in (u, v)]
-        along_u, along_v = self._tape.hvp(self._loss, tangents=pair, wrt=self._leaves)
+        along_u, along_v = yield self._tape.hvp(self._loss, tangents=pair, wrt=self._leaves)
         both = [(w, d) for i in range(len(self._points)) for w, d in self._elements(i)]
-        expected = self._differenced_gradients(v)
+        expected = yield from self._differenced_gradients(v)
         computed = [self._along(along_v.hvp, d) for _, d in both]
         found = _compared(
             "H·v", [w for w, _ in both], computed, [_dot(expected, d) for _, d in both]
@@ -225,10 +254,10 @@ class _Trial:
 
     # Values and gradients elsewhere
 
-    def _weighted(self, leaves: Sequence[TrackedTensor]) -> TrackedTensor:
+    def _weighted(self, leaves: Sequence[TrackedTensor]) -> Checking[TrackedTensor]:
         from backhaul import real, sum
 
-        results = self._f(*leaves)
+        results = yield self._f(*leaves)
         listed = list(results) if isinstance(results, tuple | list) else [results]
         listed = [
             each for each in listed if isinstance(each, Handle) and each._node_type.requires_grad
@@ -258,22 +287,23 @@ class _Trial:
             for x, d in zip(self._points, direction, strict=True)
         ]
 
-    def _differenced(self, directions: Sequence[Sequence[Array]]) -> list[float]:
+    def _differenced(self, directions: Sequence[Sequence[Array]]) -> Checking[list[float]]:
         h = self._step
-        losses = [
-            self._weighted(self._moved(direction, step))
-            for direction in directions
-            for step in (h, -h, h / 2, -h / 2)
-        ]
-        values = np.array([float(np.reshape(each, ())) for each in fetch(*losses)]).reshape(-1, 4)
+        losses = []
+        for direction in directions:
+            for step in (h, -h, h / 2, -h / 2):
+                losses.append((yield from self._weighted(self._moved(direction, step))))
+        fetched = yield self._tape._fetched(*losses)
+        values = np.array([float(np.reshape(each, ())) for each in fetched]).reshape(-1, 4)
         return [_extrapolated(each, h) for each in values.tolist()]
 
-    def _differenced_gradients(self, direction: Sequence[Array]) -> list[Array]:
+    def _differenced_gradients(self, direction: Sequence[Array]) -> Checking[list[Array]]:
         h = self._step
         found = []
         for step in (h, -h, h / 2, -h / 2):
             leaves = self._moved(direction, step)
-            gradients = self._tape.pullback(self._weighted(leaves), wrt=leaves)
+            loss = yield from self._weighted(leaves)
+            gradients = yield self._tape.pullback(loss, wrt=leaves)
             found.append([gradients[leaf] for leaf in leaves])
         return [np.asarray(_extrapolated(each, h)) for each in zip(*found, strict=True)]
 

@@ -51,6 +51,13 @@ def serve(
         str | None,
         typer.Option(help="Memory of all sessions together (four fifths of what the process may)."),
     ] = None,
+    shared_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory shared with clients of the unix socket, such as 2GiB; 0: none (an eighth of what "
+            "the process may)."
+        ),
+    ] = None,
     grace: Annotated[
         float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")
     ] = None,

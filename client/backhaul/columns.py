@@ -40,7 +40,7 @@ class Columns:
         nbytes: bytes of ``tensors``.
     """
 
-    __slots__ = ("base", "calls", "index", "nbytes", "operands", "steps", "tensors")
+    __slots__ = ("_marked", "base", "calls", "index", "nbytes", "operands", "steps", "tensors")
 
     def __init__(self, base: int) -> None:
         self.base = base
@@ -50,6 +50,7 @@ class Columns:
         self.operands: list[int] = []
         self.tensors: list[Array] = []
         self.nbytes = 0
+        self._marked = (base, _START)
 
     def place(self, call: Call) -> int:
         """The place of a call, which is added when it is new."""
@@ -60,12 +61,17 @@ class Columns:
             self.index[id(call)] = found
         return found
 
-    def piece(self, first: int, end: int | None = None) -> Piece | None:
-        """The steps from the node ``first`` on, and before ``end``, as a block; None if there are none."""
+    def piece(self, first: int, end: int | None = None, next_id: int | None = None) -> Piece | None:
+        """The steps from the node ``first`` on, and before ``end``, as a block; None if there are none.
+
+        With the ``next_id`` of the recorder, the end of the steps is found without a walk later.
+        """
         at = self._place_of(first)
         to = _Place(len(self.steps), len(self.operands), len(self.tensors))
         if end is not None:
             to = self._place_of(end)
+        elif next_id is not None:
+            self._marked = (next_id, to)
         steps = self.steps[at.steps : to.steps]
         if not steps:
             return None
@@ -145,7 +151,7 @@ class Columns:
         return found
 
     def _walk(self) -> Iterator[_Step]:
-        at = _Place(0, 0, 0)
+        at = _START
         node = self.base
         for i in self.steps:
             call = self.calls[i]
@@ -161,7 +167,10 @@ class Columns:
 
     def _place_of(self, node: int) -> _Place:
         """Where the step of this node begins, which is the first result of a step or the next id."""
-        at = _Place(0, 0, 0)
+        marked, at = self._marked
+        if node == marked:
+            return at
+        at = _START
         if node > self.base:
             for step in self._walk():
                 if step.node >= node:
@@ -176,6 +185,9 @@ class _Place(NamedTuple):
     steps: int
     operands: int
     tensors: int
+
+
+_START: Final = _Place(0, 0, 0)
 
 
 class _Step(NamedTuple):

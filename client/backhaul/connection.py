@@ -7,17 +7,21 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from pathlib import Path
+from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from backhaul.constants import frozen
+from backhaul.endpoint import Endpoint, endpoint
 from backhaul.known_blocks import KnownBlocks
 from backhaul.server_ops import OpInfo
-from backhaul.targets import Target, default_target, parse_target
+from backhaul.steps import run
 from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
-from backhaul_proto.errors import BackhaulError, TransportError, make_error
+from backhaul_proto.errors import BackhaulError, TransportError
 from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
 
 if TYPE_CHECKING:
@@ -25,11 +29,14 @@ if TYPE_CHECKING:
     from backhaul.session import Session
     from backhaul.transport import Transport
 
+Array = np.ndarray[Any, Any]
+
 BLOCK_BYTES: Final = 64 << 20
 INFERRED_KEPT: Final = 4096
 CLOSED_AT_ONCE: Final = 8
 """Sessions of tapes that are gone which a call closes on its way; the rest wait for later ones."""
-MAX_TIMEOUT: Final = 1e9
+
+Inferring = Generator[tuple[str, tuple[Aval, ...], Attributes], Inferred, Inferred]
 
 
 def connect(
@@ -38,6 +45,7 @@ def connect(
     token: str | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
+    shared_memory: bool | None = None,
 ) -> Connection:
     """Say where tapes send their work. Nothing is sent before the first question.
 
@@ -49,6 +57,10 @@ def connect(
         tls: file of root certificates (PEM) that the server's certificate is checked against, with
             ``grpcs://`` or ``host:port``. Left out: with ``grpcs://`` the system's.
         timeout: seconds that each call may take; None: as long as it takes.
+        shared_memory: whether large tensors travel by memory shared with the server, on this machine and as
+            this user. Left out: with ``unix://`` where it can be had, else by the socket, with one
+            RuntimeWarning where something is wrong. False: never. True: it is an error
+            (Unavailable, SHARED_MEMORY_UNAVAILABLE) where a large tensor cannot have it.
 
     Raises:
         InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
@@ -61,72 +73,24 @@ def connect(
         ...     float(bh.sum(tape.leaf([1.0, 2.0])))
         3.0
     """
-    parsed = parse_target(default_target(os.environ) if target is None else target)
-    roots = None if tls is None else Path(tls)
-    if roots is not None:
-        parsed = _with_tls(parsed, roots)
-    if token is not None and parsed.kind == "plain" and not parsed.local:
-        raise make_error(
-            "PERMISSION_DENIED",
-            f"The token would travel to {parsed} in the clear, for anyone on the way to read. Use "
-            "grpcs://host:port, or leave the token out.",
-            target=parsed,
-        )
-    return Connection(parsed, token=token, tls=roots, timeout=_seconds(timeout))
+    return Connection(endpoint(target, token, tls, timeout, shared_memory))
 
 
-def _seconds(timeout: Any) -> float | None:
-    """The timeout; None for one that nobody will see the end of, which gRPC cannot count."""
-    if timeout is None:
-        return None
-    try:
-        seconds = float(timeout) if not isinstance(timeout, str) else 0.0
-    except (TypeError, ValueError, OverflowError):
-        seconds = 0.0
-    if not seconds > 0:
-        raise make_error(
-            "INVALID_VALUE",
-            f"timeout is {timeout!r:.100}; it is a number of seconds above 0, or None for no limit.",
-            actual=timeout,
-        )
-    return None if seconds > MAX_TIMEOUT else seconds
+class AnyConnection:
+    """What a connection is, whether its calls are waited for or awaited.
 
-
-def _with_tls(target: Target, roots: Path) -> Target:
-    if target.kind not in ("plain", "tls") or target.text.startswith("grpc://"):
-        raise make_error(
-            "INVALID_VALUE",
-            f"tls= does not go with the target {target}; write grpcs://host:port or host:port.",
-            target=target,
-        )
-    if not roots.is_file():
-        raise make_error("INVALID_VALUE", f"tls={str(roots)!r} is no file of certificates (PEM).")
-    return Target(target.text, "tls", target.address, target.local)
-
-
-class Connection:
-    """The way to one server, made by `connect`. Threads may share it; processes may not.
-
-    It is a context manager: at its end it is closed.
+    Attributes:
+        timeout: seconds that each call may take; None: as long as it takes.
+        known_blocks: the blocks that the server is thought to hold.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        token: str | None = None,
-        tls: Path | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        self._target = target
-        self._token = token
-        self._tls = tls
-        self.timeout = timeout
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._target = endpoint.target
+        self.timeout = endpoint.timeout
         self.known_blocks = KnownBlocks()
         self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], Inferred] = {}
-        self._transport: Transport | None = None
         self._closed = False
-        self._lock = threading.Lock()
         # (session, epoch) of tapes that are gone. Finalizers append; the next call closes them.
         self._forgotten: deque[tuple[bytes, bytes]] = deque()
 
@@ -134,6 +98,58 @@ class Connection:
     def target(self) -> str:
         """Where the server is, as it was given."""
         return self._target.text
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self._target}>"
+
+    # For tapes
+
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        return frozen(array)
+
+    def session(self, recorder: Recorder, memory_limit: int = 0) -> Session:
+        """A new session for a tape."""
+        from backhaul.session import Session
+
+        return Session(self.known_blocks, recorder, memory_limit)
+
+    def forget(self, session: bytes, epoch: bytes) -> None:
+        """Let a session be closed at the next call. For finalizers: makes no call, takes no lock."""
+        self._forgotten.append((session, epoch))
+
+    def _infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferring:
+        """The results of an op; asked once for these arguments."""
+        key = (op, avals, attributes)
+        found = self._inferred.get(key)
+        if found is None:
+            found = yield key
+            if len(self._inferred) >= INFERRED_KEPT:
+                self._inferred.clear()
+            self._inferred[key] = found
+        return found
+
+    def _close_forgotten(self, at_most: int) -> Generator[tuple[bytes, bytes], None, None]:
+        for _ in range(at_most):
+            try:
+                forgotten = self._forgotten.popleft()
+                yield forgotten
+            except (IndexError, TransportError):
+                return  # another thread was faster; or nothing answers: leases end them
+            except BackhaulError:
+                continue  # it has ended already
+
+
+class Connection(AnyConnection):
+    """The way to one server, made by `connect`. Threads may share it; processes may not.
+
+    It is a context manager: at its end it is closed.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self._transport: Transport | None = None
+        self._lock = threading.Lock()
 
     @property
     def calls(self) -> Counter[str]:
@@ -176,7 +192,7 @@ class Connection:
             transport = self._transport
             self._closed = True
         if transport is not None:
-            self._close_forgotten(transport, len(self._forgotten))
+            self._end_forgotten(transport, len(self._forgotten))
             transport.close()
 
     def __enter__(self) -> Connection:
@@ -190,20 +206,17 @@ class Connection:
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<Connection to {self._target}>"
-
     # For tapes
 
     def execute(self, request: Execute) -> Answer:
         """One request of a session."""
         return self._ready().execute(request, timeout=self.timeout)
 
-    def session(self, recorder: Recorder, memory_limit: int = 0) -> Session:
-        """A new session for a tape."""
-        from backhaul.session import Session
-
-        return Session(self, recorder, memory_limit)
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        if self._target.kind != "unix" or self._closed:
+            return frozen(array)
+        return (self._transport or self._open()).frozen(array)
 
     @property
     def block_bytes(self) -> int:
@@ -213,14 +226,10 @@ class Connection:
 
     def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
         """The results of an op that the client does not know: asked once for these arguments."""
-        key = (op, avals, attributes)
-        found = self._inferred.get(key)
-        if found is None:
-            found = self._ready().infer(op, avals, attributes, timeout=self.timeout)
-            if len(self._inferred) >= INFERRED_KEPT:
-                self._inferred.clear()
-            self._inferred[key] = found
-        return found
+        return run(
+            self._infer(op, avals, attributes),
+            lambda asked: self._ready().infer(*asked, timeout=self.timeout),
+        )
 
     def contract_path(
         self, avals: tuple[Aval, ...], attributes: Attributes, memory_limit: int
@@ -233,15 +242,17 @@ class Connection:
         with contextlib.suppress(BackhaulError):
             self._ready().close_session(session, epoch, timeout=self.timeout)
 
-    def forget(self, session: bytes, epoch: bytes) -> None:
-        """Let a session be closed at the next call. For finalizers: makes no call, takes no lock."""
-        self._forgotten.append((session, epoch))
-
     def _ready(self) -> Transport:
         transport = self._transport or self._open()
         if self._forgotten:
-            self._close_forgotten(transport, CLOSED_AT_ONCE)
+            self._end_forgotten(transport, CLOSED_AT_ONCE)
         return transport
+
+    def _end_forgotten(self, transport: Transport, at_most: int) -> None:
+        run(
+            self._close_forgotten(at_most),
+            lambda each: transport.close_session(*each, timeout=self.timeout),
+        )
 
     def _open(self) -> Transport:
         with self._lock:
@@ -258,17 +269,10 @@ class Connection:
             return EmbeddedTransport(self._target)
         from backhaul.transport.grpc import GrpcTransport
 
-        return GrpcTransport(self._target, token=self._token, tls=self._tls)
-
-    def _close_forgotten(self, transport: Transport, at_most: int) -> None:
-        for _ in range(at_most):
-            try:
-                session, epoch = self._forgotten.popleft()
-                transport.close_session(session, epoch, timeout=self.timeout)
-            except (IndexError, TransportError):
-                return  # another thread was faster; or nothing answers: leases end them
-            except BackhaulError:
-                continue  # it has ended already
+        of = self._endpoint
+        return GrpcTransport(
+            self._target, token=of.token, tls=of.tls, shared_memory=of.shared_memory
+        )
 
 
 class _Default:

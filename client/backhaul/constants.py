@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -36,9 +37,9 @@ class Content(NamedTuple):
     type: NodeType
     frozen: bool
 
-    def held(self) -> Array:
-        """The elements, in an array that nobody will change."""
-        return self.array if self.frozen else frozen(self.array)
+    def held(self, freeze: Callable[[Array], Array]) -> Array:
+        """The elements, in an array that nobody will change: a copy by ``freeze`` where it is needed."""
+        return self.array if self.frozen else freeze(self.array)
 
 
 def content_of(array: Array, *, is_frozen: bool = False) -> Content:

@@ -6,16 +6,16 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from backhaul.connection import Connection, default_connection
+from backhaul.connection import AnyConnection, Connection, default_connection
 from backhaul.functions import check_lists
 from backhaul.handle import Handle
 from backhaul.limits import byte_limit
-from backhaul.unusable import released
+from backhaul.unusable import must_be_awaited, released
 from backhaul_proto.catalog.avals import FLOAT64, Aval, aval, is_array_shape
 from backhaul_proto.catalog.einsum import EINSUM, Einsum, einsum_attributes, resolve, symbol
-from backhaul_proto.catalog.ops import bind, infer
+from backhaul_proto.catalog.ops import Attributes, bind, infer
 from backhaul_proto.catalog.promotion import as_array, weak
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Contraction, ContractionCost
@@ -132,12 +132,61 @@ def contract_path(
         >>> found.path, found.flops, found.naive_flops
         ([(0, 1), (0, 1)], 4880, 36000)
     """
-    limit = 0 if memory_limit is None else byte_limit(memory_limit)
-    if connection is not None and not isinstance(connection, Connection):
+    check_connection(connection, Connection)
+    query = contraction_query(subscripts, operands, sizes, path, optimize, shapes, memory_limit)
+    asked = connection or query.connection or default_connection()
+    if not isinstance(asked, Connection):
+        raise must_be_awaited(
+            "What the server says of an einsum",
+            "Write `await bh.contract_path(...)`, with bh the module backhaul.aio.",
+        )
+    return query.explained(asked.contract_path(query.avals, query.attributes, query.memory_limit))
+
+
+def check_connection(given: Any, kind: type[AnyConnection]) -> None:
+    """Refuse as ``connection=`` what is none of this kind."""
+    if given is not None and not isinstance(given, kind):
         raise make_error(
             "INVALID_VALUE",
-            f"connection is {connection!r:.100}, and no connection; see bh.connect().",
+            f"connection is {given!r:.100}, and no connection; see bh.connect().",
         )
+
+
+class ContractionQuery(NamedTuple):
+    """What `contract_path` asks a server.
+
+    Attributes:
+        einsum: the expression.
+        avals: of its operands.
+        attributes: of the op.
+        memory_limit: of the tape that it would run on; 0: what the server allows.
+        connection: that of the first tensor's tape; None when there is no tensor.
+        subscripts: as they were given; empty for lists of labels.
+    """
+
+    einsum: Einsum
+    avals: tuple[Aval, ...]
+    attributes: Attributes
+    memory_limit: int
+    connection: AnyConnection | None
+    subscripts: str
+
+    def explained(self, cost: ContractionCost) -> ContractionPath:
+        """What the server answered, in the letters that the user chose."""
+        return _explained(self.einsum, cost, self.subscripts)
+
+
+def contraction_query(
+    subscripts: Any,
+    operands: Sequence[Any],
+    sizes: Mapping[str | int, int] | None,
+    path: Iterable[Iterable[int]] | None,
+    optimize: bool | str | Sequence[Any],
+    shapes: bool,
+    memory_limit: int | None,
+) -> ContractionQuery:
+    """The question of `contract_path`, its arguments checked."""
+    limit = 0 if memory_limit is None else byte_limit(memory_limit)
     given = (subscripts, *operands)
     if isinstance(subscripts, Handle):
         check_lists((*given[1::2], given[-1] if len(given) % 2 else ()))
@@ -147,11 +196,15 @@ def contract_path(
     infer(EINSUM, attributes, avals)
     einsum = resolve(tuple(each.shape for each in avals), **dict(attributes))
     tensor = next((each for each in arrays if isinstance(each, Handle)), None)
-    if tensor is not None:
-        core = tensor._tape._core
-        connection, limit = connection or core.connection, limit or core.memory_limit
-    cost = (connection or default_connection()).contract_path(avals, attributes, limit)
-    return _explained(einsum, cost, plain.get("subscripts", ""))
+    core = None if tensor is None else tensor._tape._core
+    return ContractionQuery(
+        einsum,
+        avals,
+        attributes,
+        limit if core is None else limit or core.memory_limit,
+        None if core is None else core.connection,
+        plain.get("subscripts", ""),
+    )
 
 
 def _explained(einsum: Einsum, cost: ContractionCost, subscripts: str) -> ContractionPath:

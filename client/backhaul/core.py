@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from backhaul.connection import Connection
+from backhaul.connection import AnyConnection, Connection
 from backhaul.constants import Content
 from backhaul.failures import Failures
 from backhaul.parts import may_be_of_a_step, send_in_parts
 from backhaul.recorder import Recorder
 from backhaul.signatures import NodeType
+from backhaul.steps import Steps, run
 from backhaul.unusable import forked, tape_closed
+from backhaul_proto.catalog.avals import Aval
+from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import AutodiffError, BackhaulError, MemoryLimitExceeded, ServerBusy
-from backhaul_proto.messages import CONSTANT, Answer, Call, Question
+from backhaul_proto.messages import CONSTANT, Answer, Call, Inferred, Question
 
 Array = np.ndarray[Any, Any]
 
 _CONSTANT: Final = Call(CONSTANT)
 
 
-class Core:
-    """What stands behind a `Tape`. It knows nodes, not tensors.
+class Core(ABC):
+    """What stands behind a tape. It knows nodes, not tensors.
+
+    Its questions are generators, under "Under the recorder's lock"; who may wait (`BlockingCore`) and who
+    may not (`backhaul.aio.core.AwaitingCore`) drive them.
 
     Attributes:
         connection: where the server is.
@@ -36,7 +43,7 @@ class Core:
         memory_limit: bytes that the session may use; 0: what the server allows.
     """
 
-    def __init__(self, connection: Connection, memory_limit: int = 0) -> None:
+    def __init__(self, connection: AnyConnection, memory_limit: int = 0) -> None:
         self.connection = connection
         self.memory_limit = memory_limit
         self.recorder = Recorder()
@@ -73,7 +80,7 @@ class Core:
             node = recorder.constants.find(content.key)
             if node is not None:
                 return node, content.array
-            array = content.held()
+            array = content.held(self.connection.frozen)
             node = self._source(_CONSTANT, [array], content.type)
             self.dropped += recorder.constants.keep(content.key, node, array.nbytes)
         return node, array
@@ -83,6 +90,121 @@ class Core:
         self.check_usable()
         with self.recorder.lock:
             self._take_dropped()
+
+    def forget(self) -> None:
+        """End the session at the next call of the connection. For finalizers: takes no lock."""
+        if self._session.begun and not self.closed:
+            self.connection.forget(self._session.id, self._session.epoch)
+
+    @abstractmethod
+    def full(self) -> None:
+        """As many steps were recorded as travel well in one request."""
+
+    @abstractmethod
+    def inferred(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
+        """The results of an op that the client does not know."""
+
+    # Under the recorder's lock
+
+    def _source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
+        self._make_room(arrays)
+        return self.recorder.source(call, arrays, type_)
+
+    @abstractmethod
+    def _make_room(self, arrays: Sequence[Array]) -> None:
+        """These arrays are about to be recorded."""
+
+    def _asking(
+        self, values: Sequence[int] = (), question: Question | None = None
+    ) -> Steps[Answer]:
+        failures, session = self.failures, self._session
+        self._take_dropped()
+        failures.check(values, question)
+        refused_before = session.refused
+        try:
+            try:
+                answer = yield from session.execute(self._to_release, values, question)
+            except BackhaulError as error:
+                again = yield from self._asking_again(error, refused_before, values, question)
+                if again is None:
+                    raise
+                answer = again
+        except (AutodiffError, MemoryLimitExceeded) as error:
+            failures.locate(error)
+            raise
+        failures.note(answer.failures)
+        if answer.question_failure is not None:
+            raise failures.error(answer.question_failure)
+        return answer
+
+    def _asking_again(
+        self,
+        error: BackhaulError,
+        refused_before: bool,
+        values: Sequence[int],
+        question: Question | None,
+    ) -> Steps[Answer | None]:
+        """The answer, after an error that something can be done about; None when it is not such an error."""
+        session, recorder = self._session, self.recorder
+
+        def may_be_of_a_step_here(error: BackhaulError) -> bool:
+            open_steps = recorder.next_id > recorder.columns.base
+            return open_steps and may_be_of_a_step(error, refused_before=refused_before)
+
+        for_memory = isinstance(error, MemoryLimitExceeded | ServerBusy) and "held" in error.details
+        try:
+            if for_memory and (yield from self._release_first()):
+                return (yield from session.execute(self._to_release, values, question))
+        except BackhaulError as second:
+            if not may_be_of_a_step_here(second):
+                raise
+        else:
+            if not may_be_of_a_step_here(error):
+                return None
+        end = yield from send_in_parts(session, recorder, self.failures, self._to_release)
+        self.failures.check(values, question)
+        return (yield from session.execute(self._to_release, values, question, until=end))
+
+    def _release_first(self) -> Steps[bool]:
+        """Release what has no handle by a request of its own; whether there was anything.
+
+        What a refused request released is held still, and a release takes effect with the next request.
+        Constants that are only kept to be found again go too.
+        """
+        recorder = self.recorder
+        for node in recorder.constants.unheld():
+            recorder.constants.forget(node)
+            self.dropped.append(node)
+        self._take_dropped()
+        if not any(node < recorder.columns.base for node in self._to_release):
+            return False
+        recorder.leave_out_unneeded(self._to_release)
+        yield from self._session.execute(self._to_release, until=0)
+        return True
+
+    def _take_dropped(self) -> None:
+        self.recorder.mend()
+        self.failures.spread(self.recorder)  # first: what depends on a node may outlive its handle
+        constants, types, dropped = self.recorder.constants, self.recorder.types, self.dropped
+        for _ in range(len(dropped)):
+            node = dropped.popleft()
+            if node > 0 and (node not in constants or constants.drop(node)):
+                self._to_release.add(node)
+                types.pop(node, None)
+        self.failures.drop(self._to_release)
+
+    def _end(self) -> None:
+        self.closed = True
+        self.recorder.close()
+
+
+class BlockingCore(Core):
+    """A core whose callers wait for answers. It sends what was recorded by itself when that is much."""
+
+    connection: Connection
+
+    def __init__(self, connection: Connection, memory_limit: int = 0) -> None:
+        super().__init__(connection, memory_limit)
 
     def flush(self) -> None:
         """Send what was recorded."""
@@ -96,15 +218,14 @@ class Core:
         """
         self.check_usable()
         with self.recorder.lock:
-            return self._ask(values, question)
+            return run(self._asking(values, question), self.connection.execute)
 
     def close(self) -> None:
         """End the session."""
         if self.closed or os.getpid() != self._process:
             return
         with self.recorder.lock:
-            self.closed = True
-            self.recorder.close()
+            self._end()
         if self._session.begun:
             try:
                 self.connection.close_session(self._session.id, self._session.epoch)
@@ -112,78 +233,17 @@ class Core:
                 self.connection.forget(self._session.id, self._session.epoch)
                 raise
 
-    def forget(self) -> None:
-        """End the session at the next call of the connection. For finalizers: takes no lock."""
-        if self._session.begun and not self.closed:
-            self.connection.forget(self._session.id, self._session.epoch)
+    def full(self) -> None:
+        """Send what was recorded."""
+        self.flush()
+
+    def inferred(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
+        """The results of an op that the client does not know: asked once for these arguments."""
+        return self.connection.infer(op, avals, attributes)
 
     # Under the recorder's lock
 
-    def _source(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> int:
+    def _make_room(self, arrays: Sequence[Array]) -> None:
         waiting = self.recorder.columns.nbytes
         if waiting and waiting + sum(x.nbytes for x in arrays) > self.connection.block_bytes:
-            self._ask()
-        return self.recorder.source(call, arrays, type_)
-
-    def _ask(self, values: Sequence[int] = (), question: Question | None = None) -> Answer:
-        failures = self.failures
-        self._take_dropped()
-        failures.check(values, question)
-        try:
-            answer = self._execute(values, question)
-        except (AutodiffError, MemoryLimitExceeded) as error:
-            failures.locate(error)
-            raise
-        self._to_release.clear()
-        failures.note(answer.failures)
-        if answer.question_failure is not None:
-            raise failures.error(answer.question_failure)
-        return answer
-
-    def _execute(self, values: Sequence[int], question: Question | None) -> Answer:
-        session, recorder = self._session, self.recorder
-        refused_before = session.refused
-        try:
-            try:
-                return session.execute(self._to_release, values, question)
-            except (MemoryLimitExceeded, ServerBusy) as error:
-                for_memory = "held" in error.details  # else the server is busy with other things
-                if not for_memory or not self._release_first():
-                    raise
-                return session.execute(self._to_release, values, question)
-        except BackhaulError as error:
-            open_steps = recorder.next_id > recorder.columns.base
-            if not open_steps or not may_be_of_a_step(error, refused_before=refused_before):
-                raise
-        send_in_parts(session, recorder, self.failures, self._to_release)
-        self.failures.check(values, question)
-        return session.execute(self._to_release, values, question)
-
-    def _release_first(self) -> bool:
-        """Release what has no handle by a request of its own; whether there was anything.
-
-        What a refused request released is held still, and a release takes effect with the next request.
-        Constants that are only kept to be found again go too.
-        """
-        recorder = self.recorder
-        for node in recorder.constants.unheld():
-            recorder.constants.forget(node)
-            self.dropped.append(node)
-        self._take_dropped()
-        sent = {node for node in self._to_release if node < recorder.columns.base}
-        if sent:
-            recorder.leave_out_unneeded(self._to_release)
-            self._session.execute(sent, until=0)
-            self._to_release -= sent
-        return bool(sent)
-
-    def _take_dropped(self) -> None:
-        self.recorder.mend()
-        self.failures.spread(self.recorder)  # first: what depends on a node may outlive its handle
-        constants, types, dropped = self.recorder.constants, self.recorder.types, self.dropped
-        for _ in range(len(dropped)):
-            node = dropped.popleft()
-            if node > 0 and (node not in constants or constants.drop(node)):
-                self._to_release.add(node)
-                types.pop(node, None)
-        self.failures.drop(self._to_release)
+            run(self._asking(), self.connection.execute)

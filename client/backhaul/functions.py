@@ -11,7 +11,7 @@ from backhaul.foreign_ops import record_foreign
 from backhaul.handle import Handle
 from backhaul.recording import record_bound, record_einsum
 from backhaul_proto.catalog.einsum import EINSUM, einsum_attributes
-from backhaul_proto.catalog.ops import CATALOG, bind
+from backhaul_proto.catalog.ops import CATALOG, Op, bind
 from backhaul_proto.errors import make_error
 
 if TYPE_CHECKING:
@@ -145,15 +145,24 @@ def apply(name: str, /, *operands: Any, **attributes: Any) -> Any:
         >>> bh.apply("sum", bh.Tape().leaf([[1.0, 2.0]]), axis=1).shape
         (1,)
     """
-    given: Any = name
-    if not isinstance(given, str) or not given.isprintable():  # nor is what cannot be encoded
-        raise make_error(
-            "UNKNOWN_OP", f"There is no op {given!a:.100}: a name is a printable string."
-        )
-    entry = CATALOG.get(name)
-    if entry is None or entry.private:
+    entry = catalog_entry(name)
+    if entry is None:
         return record_foreign(name, operands, attributes)
     return record_bound(entry, operands, bind(entry, attributes))
+
+
+def catalog_entry(name: Any) -> Op | None:
+    """The op of this name; None when only a server may know it.
+
+    Raises:
+        InvalidArgument: UNKNOWN_OP for what is no name.
+    """
+    if not isinstance(name, str) or not name.isprintable():  # nor is what cannot be encoded
+        raise make_error(
+            "UNKNOWN_OP", f"There is no op {name!a:.100}: a name is a printable string."
+        )
+    entry = CATALOG.get(name)
+    return None if entry is None or entry.private else entry
 
 
 def fetch(*tensors: TrackedTensor) -> list[np.ndarray[Any, Any]]:
@@ -173,16 +182,27 @@ def fetch(*tensors: TrackedTensor) -> list[np.ndarray[Any, Any]]:
         >>> bh.fetch(x, x + x)
         [array([1., 2.]), array([2., 4.])]
     """
-    by_tape: dict[int, list[TrackedTensor]] = {}
+    values = {
+        tape: iter(of_tape[0]._tape._fetch(*of_tape)) for tape, of_tape in by_tape(tensors).items()
+    }
+    return [next(values[id(each._tape)]) for each in tensors]
+
+
+def by_tape(tensors: Sequence[TrackedTensor]) -> dict[int, list[TrackedTensor]]:
+    """Tensors to fetch, together where they are on one tape.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE for what is no tensor.
+    """
+    found: dict[int, list[TrackedTensor]] = {}
     for position, each in enumerate(tensors):
         if not isinstance(each, Handle):
             raise make_error(
                 "INVALID_VALUE",
                 f"fetch() was given {each!r:.100} as argument {position}; it takes tensors.",
             )
-        by_tape.setdefault(id(each._tape), []).append(each)
-    values = {key: iter(each[0]._tape._fetch(*each)) for key, each in by_tape.items()}
-    return [next(values[id(each._tape)]) for each in tensors]
+        found.setdefault(id(each._tape), []).append(each)
+    return found
 
 
 def ops() -> tuple[str, ...]:

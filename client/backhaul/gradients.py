@@ -14,7 +14,7 @@ from backhaul.handle import Handle
 from backhaul_proto.errors import BackhaulError, make_error
 
 if TYPE_CHECKING:
-    from backhaul.tape import Tape
+    from backhaul.any_tape import AnyTape
     from backhaul.tensor import TrackedTensor
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +39,7 @@ class Gradients(Mapping[int, Array]):
 
     __slots__ = ("_arrays", "_tape", "_tape_name", "value")
 
-    def __init__(self, tape: Tape, arrays: Mapping[int, Array], value: Array) -> None:
+    def __init__(self, tape: AnyTape[Any], arrays: Mapping[int, Array], value: Array) -> None:
         self._arrays = arrays
         self._tape = weakref.ref(tape)  # gradients that are kept keep no session open
         self._tape_name = str(tape)

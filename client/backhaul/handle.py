@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from backhaul.signatures import NodeType
 
 if TYPE_CHECKING:
-    from backhaul.tape import Tape
+    from backhaul.any_tape import AnyTape
 
 
 class Handle:
@@ -19,7 +19,7 @@ class Handle:
 
     __slots__ = ("__weakref__", "_id", "_node_type", "_tape", "_value")
 
-    def __init__(self, tape: Tape, node: int, type_: NodeType) -> None:
+    def __init__(self, tape: AnyTape[Any], node: int, type_: NodeType) -> None:
         self._tape = tape
         self._id = node  # negative once it was released by name
         self._node_type = type_

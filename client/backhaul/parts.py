@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from backhaul.failures import Failures
 from backhaul.recorder import Recorder
+from backhaul.steps import Steps
 from backhaul_proto.errors import (
     BackhaulError,
     InternalError,
@@ -53,7 +54,7 @@ def may_be_of_a_step(error: BackhaulError, *, refused_before: bool) -> bool:
 
 def send_in_parts(
     session: Session, recorder: Recorder, failures: Failures, released: set[int]
-) -> None:
+) -> Steps[int]:
     """Send the open steps without a question, halving what is refused down to single steps.
 
     Args:
@@ -62,19 +63,24 @@ def send_in_parts(
         failures: is told of the steps that fail or are refused.
         released: nodes without a handle. They are released later, with the question.
 
+    Returns:
+        The id up to which they were sent: what is recorded meanwhile waits.
+
     Raises:
         BackhaulError: it is not for the steps that the server refuses, or too many of them are refused.
     """
     recorder.leave_out_unneeded(released)
-    session.execute(set(), until=0)  # nothing: whatever this raises is not for a step
+    yield from session.execute(set(), until=0)  # nothing: what this raises is not for a step
     culprits = 0
-    ends = [recorder.next_id]
+    end = recorder.next_id
+    ends = [end]
     while ends:
         if ends[-1] <= recorder.columns.base:
             ends.pop()
             continue
         try:
-            failures.note(session.execute(set(), until=ends[-1]).failures)
+            answer = yield from session.execute(set(), until=ends[-1])
+            failures.note(answer.failures)
         except BackhaulError as error:
             if not may_be_of_a_step(error, refused_before=True):
                 raise
@@ -88,6 +94,7 @@ def send_in_parts(
             failures.note([_failure(error, steps[0], recorder)], absent=True)
             failures.spread(recorder)
             ends.pop()  # what is left of them travels with what follows
+    return end
 
 
 def _failure(error: BackhaulError, results: range, recorder: Recorder) -> Failure:

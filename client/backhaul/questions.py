@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from backhaul_proto.messages import (
 )
 
 if TYPE_CHECKING:
-    from backhaul.tape import Tape
+    from backhaul.any_tape import AnyTape
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +51,19 @@ class Asked(NamedTuple):
         )
 
 
-def pullback_question(tape: Tape, loss: Any, cotangent: Any, wrt: Any) -> Asked:
+def of_own_arrays(question: Question) -> Question:
+    """The same question, of arrays that nobody else holds, as it is answered later than it is asked."""
+    if isinstance(question, PullbackQuestion):
+        return replace(question, cotangents=[_own(each) for each in question.cotangents])
+    directions = [[(leaf, _own(each)) for leaf, each in pairs] for pairs in question.directions]
+    return replace(question, directions=directions)
+
+
+def _own(given: NodeOrArray) -> NodeOrArray:
+    return frozen(given) if isinstance(given, np.ndarray) else given
+
+
+def pullback_question(tape: AnyTape[Any], loss: Any, cotangent: Any, wrt: Any) -> Asked:
     """The question of `Tape.pullback`.
 
     Raises:
@@ -67,7 +80,7 @@ def pullback_question(tape: Tape, loss: Any, cotangent: Any, wrt: Any) -> Asked:
     return Asked(PullbackQuestion(node, cotangents, _wrt(tape, wrt)), many)
 
 
-def hvp_question(tape: Tape, loss: Any, tangents: Any, wrt: Any) -> Asked:
+def hvp_question(tape: AnyTape[Any], loss: Any, tangents: Any, wrt: Any) -> Asked:
     """The question of `Tape.hvp`.
 
     Raises:
@@ -80,7 +93,7 @@ def hvp_question(tape: Tape, loss: Any, tangents: Any, wrt: Any) -> Asked:
     return Asked(HvpQuestion(node, directions, _wrt(tape, wrt)), many)
 
 
-def pushforward_question(tape: Tape, output: Any, tangents: Any) -> Asked:
+def pushforward_question(tape: AnyTape[Any], output: Any, tangents: Any) -> Asked:
     """The question of `Tape.pushforward`.
 
     Raises:
@@ -91,7 +104,7 @@ def pushforward_question(tape: Tape, output: Any, tangents: Any) -> Asked:
     return Asked(PushforwardQuestion(node, directions), many)
 
 
-def _directions(tape: Tape, tangents: Any, wanted: str) -> tuple[list[Direction], bool]:
+def _directions(tape: AnyTape[Any], tangents: Any, wanted: str) -> tuple[list[Direction], bool]:
     """The directions, none for the leaves' own tangents; whether they were given as a list."""
     if tangents is None:
         if not tape._recorder.has_tangent:
@@ -108,7 +121,7 @@ def _directions(tape: Tape, tangents: Any, wanted: str) -> tuple[list[Direction]
     return [_direction(tape, each) for each in given], many
 
 
-def find_node(tape: Tape, given: Any, what: str) -> tuple[int, NodeType]:
+def find_node(tape: AnyTape[Any], given: Any, what: str) -> tuple[int, NodeType]:
     """Id and type of a node given as tensor or id.
 
     Raises:
@@ -149,7 +162,7 @@ def find_node(tape: Tape, given: Any, what: str) -> tuple[int, NodeType]:
     return node, found
 
 
-def _loss(tape: Tape, loss: Any, name: str = "loss") -> tuple[int, NodeType]:
+def _loss(tape: AnyTape[Any], loss: Any, name: str = "loss") -> tuple[int, NodeType]:
     node, kind = find_node(tape, loss, f"The {name}")
     if not kind.requires_grad:
         raise make_error(
@@ -178,7 +191,7 @@ def _check_scalar(loss: Aval) -> None:
         )
 
 
-def _wrt(tape: Tape, wrt: Any) -> list[int] | None:
+def _wrt(tape: AnyTape[Any], wrt: Any) -> list[int] | None:
     if wrt is None:
         return None
     one = isinstance(wrt, Handle) or not isinstance(wrt, Iterable)
@@ -211,7 +224,7 @@ def _is_list_of(given: Any, output: Aval) -> bool:
     return depth + len(shape) > output.ndim
 
 
-def _cotangent(tape: Tape, given: Any, output: Aval) -> NodeOrArray:
+def _cotangent(tape: AnyTape[Any], given: Any, output: Aval) -> NodeOrArray:
     found = _beside(tape, given, "The cotangent")
     fitting = found.dtype_like(output)
     if found.aval.shape != output.shape or fitting is None:
@@ -225,7 +238,7 @@ def _cotangent(tape: Tape, given: Any, output: Aval) -> NodeOrArray:
     return fitting
 
 
-def _direction(tape: Tape, tangents: Any) -> Direction:
+def _direction(tape: AnyTape[Any], tangents: Any) -> Direction:
     if not isinstance(tangents, Mapping):
         raise _no_mapping(tangents)
     if not tangents:
@@ -309,7 +322,7 @@ class _Beside(NamedTuple):
         return None
 
 
-def _beside(tape: Tape, given: Any, what: str) -> _Beside:
+def _beside(tape: AnyTape[Any], given: Any, what: str) -> _Beside:
     if isinstance(given, Handle):
         node, kind = find_node(tape, given, what)
         return _Beside(node, kind.aval, False)

@@ -14,6 +14,7 @@ from backhaul.constants import Constants
 from backhaul.signatures import NodeType, Signature
 from backhaul.sources import MIN_TRIMMED, Sources
 from backhaul_proto.messages import Call
+from backhaul_proto.shared import MIN_BYTES
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,8 @@ class Recorder:
     beyond ``next_id`` was never recorded, and `mend` takes it back before anything else is done.
 
     Attributes:
-        lock: held for each step, and through each call to the server: what is recorded meanwhile waits.
+        lock: held for each step. A question that waits holds it through its calls: what is recorded meanwhile
+            waits too. One that is awaited holds it between them.
         next_id: the id that the next node will have.
         types: types of the nodes that live.
         columns: what was not sent yet.
@@ -39,6 +41,7 @@ class Recorder:
     """
 
     __slots__ = (
+        "_large",
         "columns",
         "constants",
         "full_at",
@@ -58,6 +61,7 @@ class Recorder:
         self.sources = Sources()
         self.constants = Constants()
         self.has_tangent = False
+        self._large: set[int] = set()
 
     def step(self, signature: Signature, operands: list[int]) -> int:
         """Record a step. Returns the id of its first result; further ones count on.
@@ -111,10 +115,18 @@ class Recorder:
         columns.tensors += arrays
         columns.nbytes += sum(each.nbytes for each in arrays)
         self.types[node] = type_
+        if type_.is_leaf and type_.aval.nbytes >= MIN_BYTES:
+            self._large.add(node)
         sources.offsets.append(frame.f_lasti)
         self.has_tangent |= type_.has_tangent
         self.next_id = node + 1
         return node
+
+    def large_leaves(self) -> set[int]:
+        """The leaves that live and are large enough to count in an answer."""
+        types = self.types
+        self._large = {n for n in self._large if (found := types.get(n)) and found.is_leaf}
+        return self._large
 
     def mend(self) -> None:
         """Take back what an interrupted record left behind. Costs nothing when there is nothing."""

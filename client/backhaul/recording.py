@@ -17,7 +17,7 @@ from backhaul_proto.catalog.promotion import as_array, weak
 from backhaul_proto.errors import BackhaulError, make_error
 
 if TYPE_CHECKING:
-    from backhaul.tape import Tape
+    from backhaul.any_tape import AnyTape
     from backhaul.tensor import TrackedTensor
 
 Operand = Any
@@ -101,7 +101,7 @@ def append(found: Signature, operands: Sequence[Any]) -> Any:
         ids.append(node)
     recorder = tape._recorder
     if recorder.next_id >= recorder.full_at:
-        tape._core.flush()
+        tape._core.full()
     node = recorder.step(found, ids)
     kind = type(operands[0])  # TrackedTensor, which stands above this module
     if found.several:
@@ -180,7 +180,7 @@ def _scalar(entry: Op, scalar: Any, beside: tuple[np.dtype, ...]) -> Content:
 
 def _unusable(op: str, operands: Sequence[Any]) -> BackhaulError:
     """The error for operands of which one is on another tape, or was released."""
-    tape: Tape = operands[0]._tape
+    tape: AnyTape[Any] = operands[0]._tape
     for position, each in enumerate(operands):
         if each._id < 0:
             return released(f"operand {position} of {op}", each)

@@ -6,26 +6,29 @@ what is new. If it was not, the server answers which number it expects, and what
 
 A request is in doubt from before it is sent. How far the requests came is one value that is replaced as a
 whole, so an interrupt (Ctrl-C) finds it right wherever it comes; the columns follow it.
+
+What asks is a generator (`backhaul.steps`). While it waits at a yield, the tape may be recorded on and
+handles may go: nothing that it holds across a yield says how far that came.
 """
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from backhaul.answers import large_bytes
 from backhaul.columns import Piece
+from backhaul.known_blocks import KnownBlocks
 from backhaul.recorder import Recorder
+from backhaul.steps import Steps
 from backhaul_proto import codec
 from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
-from backhaul_proto.messages import Answer, BlockCall, Execute, Question
+from backhaul_proto.messages import Answer, Array, Block, BlockCall, Execute, Question
 
-if TYPE_CHECKING:
-    from backhaul.connection import Connection
-
-_DIGEST_BYTES: Final = 16
+_DIGEST_BYTES: Final = 8
 
 
 class _Doubt(NamedTuple):
@@ -59,7 +62,7 @@ class _Order(NamedTuple):
 
 
 class Session:
-    """A session and its order. Used under the recorder's lock.
+    """A session and its order. Used under the recorder's lock, by one question at a time.
 
     Attributes:
         id: 16 random bytes.
@@ -67,8 +70,10 @@ class Session:
         begun: whether the server may know the session.
     """
 
-    def __init__(self, connection: Connection, recorder: Recorder, memory_limit: int = 0) -> None:
-        self._connection = connection
+    def __init__(
+        self, known_blocks: KnownBlocks, recorder: Recorder, memory_limit: int = 0
+    ) -> None:
+        self._known_blocks = known_blocks
         self._recorder = recorder
         self._memory_limit = memory_limit
         self.id = os.urandom(16)
@@ -76,6 +81,7 @@ class Session:
         self.begun = False
         self.refused = False
         self._order = _Order()
+        self._made = itertools.count(1)  # what tells a request from others under the same number
 
     @property
     def last_seq(self) -> int:
@@ -94,19 +100,19 @@ class Session:
         question: Question | None = None,
         *,
         until: int | None = None,
-    ) -> Answer:
+    ) -> Steps[Answer]:
         """Send the open columns with a question.
 
         Args:
-            release: nodes that have no handle any more.
+            release: nodes that have no handle any more. Those that were released are taken out.
             values: nodes whose values are asked.
             question: a pullback or hvp.
-            until: send the steps before this node only; None: all.
+            until: send the steps before this node, and release nodes before it, only; None: all.
 
         Raises:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
         """
-        recorder = self._recorder
+        recorder, known = self._recorder, self._known_blocks
         while True:
             order = self._order
             if recorder.columns.base < order.sent:
@@ -116,15 +122,24 @@ class Session:
                 self.refused = False
             start = order.doubts[-1].end if order.doubts else order.sent
             end = max(start, recorder.next_id if until is None else until)
-            piece = recorder.columns.piece(start, None if until is None else end)
+            piece = recorder.columns.piece(start, None if until is None else end, end)
             seq = order.committed + len(order.doubts) + 1
-            request, data = self._request(seq, piece, sorted(release), values, question)
+            released = sorted(release if until is None else filter(end.__gt__, release))
+            request, data = self._request(seq, piece, released, values, question)
+            block = request.block
+            if block is not None and block.hash not in known:
+                block = replace(block, block=data)
+                request = replace(request, block=block)
             self.begun = True
             self._order = order._replace(doubts=(*order.doubts, _Doubt(seq, end, request.digest)))
             try:
-                answer = self._send(request, data)
+                answer = yield request
             except BackhaulError as error:
-                if self._settle(order, seq, error):
+                if error.reason == "BLOCK_UNKNOWN" and block is not None and block.block is None:
+                    known.discard(block.hash)
+                    self._order = order
+                    continue
+                if (yield from self._settle(order, seq, error)):
                     continue
                 if not _may_have_been_run(error):
                     self._order = order
@@ -133,6 +148,10 @@ class Session:
             self.epoch = answer.epoch
             self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
+            if released:
+                release.difference_update(released)
+            if block is not None and block.block is not None:
+                known.add(block.hash)
             return answer
 
     def _request(
@@ -143,53 +162,37 @@ class Session:
         values: Sequence[int],
         question: Question | None,
     ) -> tuple[Execute, bytes]:
-        """The request with the hash of its block, and the block."""
+        """The request with its block's hash alone, as for a server that holds the block; and the block."""
         block, data = None, b""
+        tensors: Sequence[Array] = ()
         if piece is not None:
-            data = codec.write_block(piece.block)
-            block = BlockCall(codec.block_hash(data), None, piece.base, piece.inputs)
-        tensors = () if piece is None else piece.tensors
+            data, name = self._known_blocks.written.of(piece.block, _written)
+            block = BlockCall(name, None, piece.base, piece.inputs)
+            tensors = piece.tensors
         request = Execute(
             self.id,
             self.epoch,
             seq,
-            b"",
+            next(self._made).to_bytes(_DIGEST_BYTES, "little"),
             block,
             tensors,
             values,
             question,
             release,
             self._memory_limit if seq == 1 else 0,  # the request that opens it
+            large_bytes(self._recorder, values, question),
         )
-        header, _ = codec.write_execute(request)
-        digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES).digest()
-        return replace(request, digest=digest), data
+        return request, data
 
-    def _send(self, request: Execute, data: bytes) -> Answer:
-        """Send a request: first with the block's hash alone, if the server is thought to hold it."""
-        block = request.block
-        if block is None:
-            return self._connection.execute(request)
-        known = self._connection.known_blocks
-        if block.hash in known:
-            try:
-                return self._connection.execute(request)
-            except BackhaulError as error:
-                if error.reason != "BLOCK_UNKNOWN":
-                    raise
-        answer = self._connection.execute(replace(request, block=replace(block, block=data)))
-        known.add(block.hash)
-        return answer
-
-    def _settle(self, order: _Order, seq: int, error: BackhaulError) -> bool:
+    def _settle(self, order: _Order, seq: int, error: BackhaulError) -> Steps[bool]:
         """Whether this error of a request tells what became of those in doubt; then it is known now."""
         if error.reason == "SEQUENCE_REUSED":  # one of them came late, and before this one
-            found = next((each for each in order.late if each.seq == seq and self._ran(each)), None)
-            if found is None:
-                return False
-            late = tuple(each for each in order.late if each.seq > seq)
-            self._order = _Order(seq, max(found.end, order.sent), (), late)
-            return True
+            for found in order.late:
+                if found.seq == seq and (yield from self._ran(found)):
+                    late = tuple(each for each in order.late if each.seq > seq)
+                    self._order = _Order(seq, max(found.end, order.sent), (), late)
+                    return True
+            return False
         if error.reason == "SEQUENCE_GAP":
             run = int(error.details["expected"]) - 1 - order.committed
         elif error.reason == "SESSION_NOT_FOUND" and not order.committed:
@@ -204,10 +207,10 @@ class Session:
         self._order = _Order(order.committed + run, sent, (), late)
         return True
 
-    def _ran(self, doubt: _Doubt) -> bool:
+    def _ran(self, doubt: _Doubt) -> Steps[bool]:
         """Whether the server's last request is this one: it answers none but that again."""
         try:
-            self._connection.execute(Execute(self.id, self.epoch, doubt.seq, doubt.digest))
+            yield Execute(self.id, self.epoch, doubt.seq, doubt.digest)
         except BackhaulError as error:
             if error.reason == "SEQUENCE_REUSED":
                 return False
@@ -220,3 +223,8 @@ def _may_have_been_run(error: BackhaulError) -> bool:
     if isinstance(error, MessageTooLarge):  # it may have been the answer
         return error.details.get("too_large") != "request"
     return isinstance(error, TransportError | InternalError)
+
+
+def _written(block: Block) -> tuple[bytes, bytes]:
+    data = codec.write_block(block)
+    return data, codec.block_hash(data)

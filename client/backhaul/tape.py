@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, NoReturn, overload
+from typing import Any, overload
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from backhaul.any_tape import AnyTape, Array, Direction, Node, unknown
 from backhaul.connection import Connection, default_connection
-from backhaul.constants import Content, content_of, frozen
-from backhaul.core import Core
+from backhaul.core import BlockingCore
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.limits import byte_limit
-from backhaul.questions import (
-    Asked,
-    find_node,
-    hvp_question,
-    pullback_question,
-    pushforward_question,
-    tangent_array,
-)
-from backhaul.recording import holds_tensor
-from backhaul.signatures import NodeType, node_type
-from backhaul.tensor import SMALL, TrackedTensor
-from backhaul_proto.catalog.avals import INEXACT, aval
-from backhaul_proto.catalog.promotion import as_array
+from backhaul.questions import Asked, hvp_question, pullback_question, pushforward_question
+from backhaul.tensor import TrackedTensor
 from backhaul_proto.errors import make_error
-from backhaul_proto.messages import LEAF, LEAF_WITH_TANGENT, Answer, Call
-
-Array = np.ndarray[Any, Any]
-Node = TrackedTensor | int
-"""A tensor of the tape, or its node_id."""
-Direction = Mapping[TrackedTensor, Any] | Mapping[int, Any] | Mapping[Node, Any]
-"""Tangents by leaf. (A mapping's key type is invariant, so each kind is named.)"""
-
-_LEAF: Final = Call(LEAF)
-_LEAF_WITH_TANGENT: Final = Call(LEAF_WITH_TANGENT)
+from backhaul_proto.messages import Answer
 
 
-class Tape:
+class Tape(AnyTape[TrackedTensor]):
     """A reverse-mode tape on a server.
 
     Operations on its tensors are recorded; nothing is sent until a value, a gradient or a Hessian-vector
@@ -68,6 +45,8 @@ class Tape:
                [24., 24., 24.]])
     """
 
+    _core: BlockingCore
+
     def __init__(
         self, connection: Connection | None = None, *, memory_limit: int | None = None
     ) -> None:
@@ -78,68 +57,7 @@ class Tape:
                 "bh.Tape(bh.connect('host:port')), or bh.Tape() for the default one.",
             )
         limit = 0 if memory_limit is None else byte_limit(memory_limit)
-        self._core = Core(connection or default_connection(), limit)
-        # A hop less where it counts: for each step, and for each handle that goes.
-        self._recorder = self._core.recorder
-        self._dropped = self._core.dropped
-
-    # Recording
-
-    def leaf(self, value: ArrayLike) -> TrackedTensor:
-        """Put a value on the tape that gradients are taken for.
-
-        Args:
-            value: an array of any shape and memory order, of float32, float64, complex64 or complex128;
-                or Python numbers or lists of them, which become float64 or complex128. It is copied.
-
-        Raises:
-            InvalidArgument: DTYPE_NOT_SUPPORTED for another dtype.
-
-        Example:
-            >>> import backhaul as bh
-            >>> bh.Tape().leaf(3.14).requires_grad
-            True
-        """
-        array = _differentiable(value)
-        kind = aval(array.shape, array.dtype)
-        return self._leaf(_LEAF, [array], node_type(kind, True, False, True))
-
-    def leaf_with_tangent(self, value: ArrayLike, tangent: ArrayLike) -> TrackedTensor:
-        """Put a value on the tape with its part of the direction v, for `hvp`.
-
-        Args:
-            value: as for `leaf`.
-            tangent: of the same shape and dtype; Python numbers and lists take the value's dtype.
-
-        Raises:
-            TangentShapeMismatch: another shape: tangents never broadcast.
-            InvalidArgument: DTYPE_NOT_SUPPORTED, TANGENT_DTYPE_MISMATCH.
-
-        Example:
-            >>> import backhaul as bh
-            >>> bh.Tape().leaf_with_tangent([1.0, 2.0], [0.0, 1.0]).has_tangent
-            True
-        """
-        array = _differentiable(value)
-        kind = aval(array.shape, array.dtype)
-        direction = frozen(tangent_array(tangent, kind))
-        return self._leaf(_LEAF_WITH_TANGENT, [array, direction], node_type(kind, True, True, True))
-
-    def constant(self, value: ArrayLike) -> TrackedTensor:
-        """Put a value on the tape that no gradient is taken for. Equal ones are sent once.
-
-        Args:
-            value: an array of any supported dtype, integers and bools too; or Python numbers or lists.
-
-        Raises:
-            InvalidArgument: DTYPE_NOT_SUPPORTED, INVALID_VALUE.
-
-        Example:
-            >>> import backhaul as bh
-            >>> bh.Tape().constant([1.0, 2.0]).node_id is None
-            True
-        """
-        return self._constant(content_of(_array(value, "The constant")))
+        super().__init__(BlockingCore(connection or default_connection(), limit), TrackedTensor)
 
     # Asking
 
@@ -189,12 +107,7 @@ class Tape:
         asked = pullback_question(self, loss, cotangent, wrt)
         if asked.is_empty:
             return []
-        answer = self._ask(loss, asked)
-        found = [
-            Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer))
-            for each in answer.sets
-        ]
-        return found if asked.many else found[0]
+        return self._gradients(asked, self._ask(loss, asked))
 
     @overload
     def hvp(
@@ -243,16 +156,8 @@ class Tape:
         """
         self._core.take_dropped()
         asked = hvp_question(self, loss, tangents, wrt)
-        answer = self._ask(loss, asked)
-        found = [
-            HvpResult(
-                Gradients(self, dict(zip(each.nodes, each.gradients, strict=True)), _value(answer)),
-                Gradients(self, dict(zip(each.nodes, each.hvps, strict=True)), _value(answer)),
-                _value(answer),
-            )
-            for each in answer.sets
-        ]
-        return found if asked.many else found[0]
+        found: HvpResult | list[HvpResult] = self._hvps(asked, self._ask(loss, asked))
+        return found
 
     @overload
     def pushforward(
@@ -289,55 +194,32 @@ class Tape:
         """
         self._core.take_dropped()
         asked = pushforward_question(self, output, tangents)
-        answer = self._ask(output, asked)
-        found = [PushforwardResult(_value(answer), each) for each in answer.tangents]
-        return found if asked.many else found[0]
+        found: PushforwardResult | list[PushforwardResult] = self._pushed(
+            asked, self._ask(output, asked)
+        )
+        return found
 
-    # Its end
+    def flush(self) -> None:
+        """Send what was recorded, without a question.
 
-    def release(self, *tensors: TrackedTensor) -> None:
-        """Let the server free tensors; dropping their last reference does the same.
-
-        Memory goes when nothing that lives needs it for a gradient.
+        The next question sends it in any case, and so does what is recorded when it is much.
 
         Raises:
-            MissingNode: one is on another tape, or was released before; then none is released.
-            InvalidArgument: INVALID_VALUE for what is no tensor.
+            BackhaulError: the server refused it, or cannot be reached.
+
+        Example:
+            >>> import backhaul as bh
+            >>> tape = bh.Tape()
+            >>> x = tape.leaf([1.0, 2.0])
+            >>> tape.flush()
         """
-        self._core.check_usable()
-        for position, each in enumerate(tensors):
-            if not isinstance(each, TrackedTensor):
-                raise make_error(
-                    "INVALID_VALUE",
-                    f"release() was given {each!r:.100}; it takes tensors, one argument each.",
-                )
-            find_node(self, each, f"Tensor {position}")
-        for each in dict.fromkeys(tensors):
-            node = each._id
-            each._id = -node  # first: an interrupt between may not lead to its being dropped twice
-            self._dropped.append(node)
-            each._value = None
+        self._core.flush()
+
+    # Its end
 
     def close(self) -> None:
         """Close the session and free all that it holds. Closing again does nothing."""
         self._core.close()
-
-    def clone(self) -> Tape:
-        """A further reference to this tape."""
-        return self
-
-    __copy__ = clone
-
-    def __deepcopy__(self, memo: Any) -> NoReturn:
-        raise TypeError(
-            f"{self} cannot be copied: its session is one. Make a new tape and record on it."
-        )
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"{self} cannot be pickled: its session belongs to this process. Send arrays "
-            "(tensor.numpy()), and make a tape where they arrive."
-        )
 
     def __enter__(self) -> Tape:
         return self
@@ -350,84 +232,17 @@ class Tape:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        try:
-            self._core.forget()
-        except AttributeError:
-            return  # it was only half made
-
-    def __repr__(self) -> str:
-        return self._core.name
-
     # For tensors
 
-    def _constant(self, content: Content) -> TrackedTensor:
-        node, array = self._core.constant(content)
-        tensor = TrackedTensor(self, node, content.type)
-        if array.nbytes <= SMALL:
-            is_own = content.frozen or array is not content.array
-            tensor._value = array if is_own else frozen(array)
-        return tensor
+    def _ask(self, loss: Node, asked: Asked) -> Answer:
+        return self._noted(loss, self._core.ask((), asked.question))
 
     def _fetch(self, *tensors: TrackedTensor) -> list[Array]:
-        """The values of tensors, each an array of the caller's own: one round trip for all not known here."""
-        self._core.check_usable()
-        nodes = [find_node(self, each, "The tensor")[0] for each in tensors]
-        pairs = list(zip(nodes, tensors, strict=True))
-        unknown = tuple(dict.fromkeys(node for node, each in pairs if each._value is None))
-        values: dict[int, Array] = {}
-        if unknown:
-            values = dict(zip(unknown, self._core.ask(unknown).values, strict=True))
-        handed: set[int] = set()
-        found = []
-        for node, tensor in pairs:
-            value = values[node] if tensor._value is None else tensor._value
-            if value.nbytes <= SMALL:
-                tensor._value = value
-            is_own = value.nbytes > SMALL and node not in handed
-            handed.add(node)
-            found.append(value if is_own else value.copy())
-        return found
+        """The values of tensors: one round trip for all that are not known here."""
+        wanted = self._wanted(tensors)
+        nodes = unknown(wanted)
+        answered = self._core.ask(nodes).values if nodes else ()
+        return self._values(wanted, dict(zip(nodes, answered, strict=True)))
 
-    def _leaf(self, call: Call, arrays: Sequence[Array], type_: NodeType) -> TrackedTensor:
-        tensor = TrackedTensor(self, self._core.source(call, arrays, type_), type_)
-        if arrays[0].nbytes <= SMALL:
-            tensor._value = arrays[0]
-        return tensor
-
-    def _ask(self, loss: Node, asked: Asked) -> Answer:
-        answer = self._core.ask((), asked.question)
-        value = answer.loss_value
-        if isinstance(loss, TrackedTensor) and value is not None and value.nbytes <= SMALL:
-            loss._value = value.copy()
-        return answer
-
-
-def _value(answer: Answer) -> Array:
-    """The loss's value, as an array of the caller's own."""
-    assert answer.loss_value is not None
-    return answer.loss_value.copy()
-
-
-def _array(value: ArrayLike, what: str) -> Array:
-    if holds_tensor(value):
-        raise make_error(
-            "INVALID_VALUE",
-            f"{what} is a list with tensors in it, which would lose their gradients. Join them with "
-            "bh.stack([...]), or give their values, tensor.numpy().",
-            operand=what,
-        )
-    return as_array(value, what=what)
-
-
-def _differentiable(value: ArrayLike) -> Array:
-    """A copy of a leaf's value."""
-    array = _array(value, "The leaf")
-    if array.dtype not in INEXACT:
-        raise make_error(
-            "DTYPE_NOT_SUPPORTED",
-            f"A leaf of dtype {array.dtype} has no gradient. Convert it, for example with "
-            ".astype('float64'), or make it a constant.",
-            actual=array.dtype,
-        )
-    return frozen(array)
+    def _fetched(self, *tensors: TrackedTensor) -> list[Array]:
+        return self._fetch(*tensors)

@@ -41,6 +41,11 @@ class Target:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def path(self) -> str:
+        """The socket of a unix target."""
+        return self.text.removeprefix("unix://")
+
 
 def default_target(environ: Mapping[str, str]) -> str:
     """The target of the default connection: of the environment, else embedded."""

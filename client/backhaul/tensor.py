@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -88,7 +88,7 @@ class TrackedTensor(Operators, Reductions):
     @property
     def tape(self) -> Tape:
         """The tape that it is on."""
-        return self._tape
+        return cast("Tape", self._tape)
 
     # Its value
 
@@ -112,6 +112,10 @@ class TrackedTensor(Operators, Reductions):
         Raises:
             InvalidArgument: INVALID_VALUE when there is not exactly one.
         """
+        self._check_single()
+        return self.numpy().item()
+
+    def _check_single(self) -> None:
         if self.size != 1:
             raise make_error(
                 "INVALID_VALUE",
@@ -119,16 +123,23 @@ class TrackedTensor(Operators, Reductions):
                 "it, or take numpy().",
                 actual=self.shape,
             )
-        return self.numpy().item()
+
+    def _now(self) -> Array:
+        """The value, for what cannot await it."""
+        return self.numpy()
+
+    def _number(self) -> Any:
+        self._check_single()
+        return self._now().item()
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._number())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._number())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._number())
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -139,7 +150,7 @@ class TrackedTensor(Operators, Reductions):
                 "elements; ask any(each is tensor for each in list).",
                 actual=self.shape,
             )
-        return bool(self.item())
+        return bool(self._number())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
@@ -151,11 +162,11 @@ class TrackedTensor(Operators, Reductions):
                 f"{caller} does not record on a tape, and would lose the gradient. Join tensors with "
                 "bh.stack([...]); to take the value on purpose, give tensor.numpy() or tensor.detach()."
             )
-        value = self.numpy()
+        value = self._now()
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.shape else format(str(self), spec)
+        return format(self._number(), spec) if spec and not self.shape else format(str(self), spec)
 
     def detach(self) -> TrackedTensor:
         """A constant with this value: no gradient flows through it.

@@ -75,7 +75,8 @@ def _kept(x: Any, cutoff: Any) -> int:
             actual=cutoff,
         )
     if isinstance(x, Handle):
-        s = record_bound(_SVDVALS, (x.detach(),), ()).numpy()  # type: ignore[attr-defined]  # a tensor
+        values = record_bound(_SVDVALS, (x.detach(),), ())  # type: ignore[attr-defined]  # a tensor
+        s = values._tape._fetch(values)[0]
     else:
         s = np.linalg.svd(np.asarray(x), compute_uv=False)
     if not s.size:

@@ -40,3 +40,22 @@ def released(what: str, handle: Handle) -> BackhaulError:
         "later.",
         node=-handle._id,
     )
+
+
+def must_be_awaited(what: str, instead: str) -> BackhaulError:
+    """What would have to wait for the server, where nothing may wait."""
+    return make_error(
+        "MUST_BE_AWAITED",
+        f"{what} would have to be waited for, and a tape of backhaul.aio never waits. {instead}",
+    )
+
+
+def other_event_loop(target: object) -> BackhaulError:
+    """A call in an event loop that the connection does not belong to."""
+    return make_error(
+        "OTHER_EVENT_LOOP",
+        f"The connection to {target} belongs to the event loop that it was first used in, and was used in "
+        "another one, or in none. Connect, and make tapes, within the loop that uses them: for example in "
+        "what asyncio.run() is given.",
+        target=target,
+    )

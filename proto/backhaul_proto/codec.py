@@ -38,7 +38,8 @@ from backhaul_proto.messages import (
     PushforwardQuestion,
     Question,
 )
-from backhaul_proto.v1 import graph_pb2, service_pb2, tensor_pb2
+from backhaul_proto.shared import Place
+from backhaul_proto.v1 import graph_pb2, service_pb2, shared_memory_pb2, tensor_pb2
 
 M = TypeVar("M", bound=Message)
 
@@ -217,6 +218,23 @@ def write_execute(request: Execute) -> Parts:
             message.pushforward.output = question.output
             _write_directions(message.pushforward, question.directions, arrays)
     return message.SerializeToString(), arrays
+
+
+def write_response_buffers(buffers: Sequence[Place]) -> bytes:
+    """What is appended to the header of an Execute to name shared memory for its answer."""
+    return service_pb2.ExecuteRequest(
+        response_buffers=(
+            shared_memory_pb2.SharedBuffer(
+                segment=each.segment, offset=each.offset, bytes=each.nbytes
+            )
+            for each in buffers
+        )
+    ).SerializeToString()
+
+
+def read_response_buffers(message: service_pb2.ExecuteRequest) -> list[Place]:
+    """The shared memory that a request names for its answer."""
+    return [Place(each.segment, each.offset, each.bytes) for each in message.response_buffers]
 
 
 def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -> Execute:

@@ -8,17 +8,20 @@ out is ordinary protobuf. The reader is the stock parser and one copy into align
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from backhaul_proto.catalog.avals import MAX_RANK, is_array_shape
-from backhaul_proto.errors import make_error
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.shared import Place, SharedArray
 from backhaul_proto.v1 import tensor_pb2
 
 Array = np.ndarray[Any, Any]
+ReadShared = Callable[[SharedArray, str], Array]
+"""Gives the array of a tensor in shared memory, called by the second argument in errors."""
 
 _LARGEST_ITEM: Final = 16
 _DTYPES: Final = {
@@ -30,6 +33,7 @@ _NUMBERS: Final[dict[np.dtype, Any]] = {dtype: number for number, dtype in _DTYP
 
 _TENSORS_FIELD: Final = b"\x7a"  # field 15, length-delimited: `tensors` of requests and answers
 _DATA_FIELD: Final = b"\x7a"  # field 15, length-delimited: Tensor.data
+_SHARED_FIELD: Final = b"\x22"  # field 4, length-delimited: Tensor.shared
 
 
 def number_of(dtype: np.dtype) -> Any:
@@ -62,10 +66,13 @@ def little_endian(array: Array) -> Array:
     return array
 
 
-def join(header: bytes, tensors: Iterable[Array]) -> bytes:
+def join(header: bytes, tensors: Iterable[Array | SharedArray]) -> bytes:
     """A message's bytes: its other fields, then its field 15, ``repeated Tensor tensors``."""
     segments: list[Any] = [header]
     for tensor in tensors:
+        if isinstance(tensor, SharedArray):
+            segments.append(_shared(tensor))
+            continue
         array = little_endian(tensor)
         segments += (_prefix(array.dtype.newbyteorder("="), array.shape), array)
     return b"".join(segments)
@@ -78,15 +85,28 @@ def fill(message: tensor_pb2.Tensor, array: Array) -> None:
     message.data = little_endian(array).tobytes()
 
 
-def read(message: tensor_pb2.Tensor, what: str = "tensor") -> Array:
+def read(
+    message: tensor_pb2.Tensor, what: str = "tensor", shared: ReadShared | None = None
+) -> Array:
     """The array of a Tensor message, in memory of its own.
 
+    Args:
+        message: what came.
+        what: its name in errors.
+        shared: reads tensors in shared memory; None: there is none.
+
     Raises:
-        InvalidArgument: DTYPE_NOT_SUPPORTED, or MALFORMED_REQUEST when shape and data do not agree.
+        InvalidArgument: DTYPE_NOT_SUPPORTED, MALFORMED_REQUEST when shape and data do not agree, or
+            SEGMENT_UNKNOWN.
     """
+    data = message.data
+    if not data and message.HasField("shared"):
+        found = shared_array(message, what)
+        if shared is None:
+            raise segment_unknown(found.place.segment, what)
+        return shared(found, what)
     dtype = dtype_of(message.dtype)
     shape = read_shape(message.shape, what)
-    data = message.data
     size = 1
     for n in shape:
         size *= n
@@ -99,15 +119,64 @@ def read(message: tensor_pb2.Tensor, what: str = "tensor") -> Array:
             expected=size * dtype.itemsize,
             actual=len(data),
         )
+    return copied(data, dtype, shape)
+
+
+def read_all(
+    messages: Sequence[tensor_pb2.Tensor], shared: ReadShared | None = None
+) -> list[Array]:
+    """The arrays of all these messages."""
+    return [read(message, name_of(i), shared) for i, message in enumerate(messages)]
+
+
+def name_of(index: int) -> str:
+    """What the tensor of a message is called in errors."""
+    return f"tensor {index}"
+
+
+def copied(data: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
+    """The array of these bytes, as they travel, in memory of its own."""
     if dtype.kind == "b":
         return np.frombuffer(data, np.uint8).astype(dtype).reshape(shape)
     flat = np.frombuffer(data, dtype.newbyteorder("<"))
     return flat.astype(dtype, copy=True).reshape(shape)
 
 
-def read_all(messages: Sequence[tensor_pb2.Tensor]) -> list[Array]:
-    """The arrays of all these messages."""
-    return [read(message, f"tensor {i}") for i, message in enumerate(messages)]
+def write_into(data: Any, array: Array) -> None:
+    """Write an array as its bytes travel into memory of its size."""
+    dtype = array.dtype.newbyteorder("<")
+    np.copyto(np.frombuffer(data, dtype).reshape(array.shape), array)
+
+
+def shared_arrays(messages: Sequence[tensor_pb2.Tensor]) -> list[tuple[str, SharedArray]]:
+    """Those of these tensors that are in shared memory, with their names in errors."""
+    return [
+        (name_of(i), shared_array(message, name_of(i)))
+        for i, message in enumerate(messages)
+        if message.HasField("shared")
+    ]
+
+
+def shared_array(message: tensor_pb2.Tensor, what: str) -> SharedArray:
+    """A tensor with the content ``shared``."""
+    dtype = dtype_of(message.dtype)
+    shape = read_shape(message.shape, what)
+    nbytes = dtype.itemsize
+    for n in shape:
+        nbytes *= n
+    content = message.shared
+    return SharedArray(Place(content.segment, content.offset, nbytes), dtype, shape)
+
+
+def segment_unknown(segment: bytes, what: str) -> BackhaulError:
+    """The error of a segment that is not there for this caller."""
+    return make_error(
+        "SEGMENT_UNKNOWN",
+        f"{what}: there is no such segment of shared memory here. It was freed, or its side socket was "
+        "closed, as by a restart of the server. Send the elements with the message.",
+        operand=what,
+        segment=segment[:64].hex(),
+    )
 
 
 def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
@@ -126,15 +195,28 @@ def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
 @lru_cache(maxsize=4096)
 def _prefix(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     """All of a `tensors` entry but its elements."""
-    sizes = b"".join(map(_varint, shape))
     nbytes = dtype.itemsize
     for n in shape:
         nbytes *= n
-    head = b"\x08" + _varint(number_of(dtype))
-    if sizes:
-        head += b"\x12" + _varint(len(sizes)) + sizes
-    head += _DATA_FIELD + _varint(nbytes)
+    head = _type_fields(dtype, shape) + _DATA_FIELD + _varint(nbytes)
     return _TENSORS_FIELD + _varint(len(head) + nbytes) + head
+
+
+def _shared(tensor: SharedArray) -> bytes:
+    """A `tensors` entry whose elements are in shared memory."""
+    place = tensor.place
+    content = b"\x0a" + _varint(len(place.segment)) + place.segment
+    content += b"\x10" + _varint(place.offset)
+    head = (
+        _type_fields(tensor.dtype, tensor.shape) + _SHARED_FIELD + _varint(len(content)) + content
+    )
+    return _TENSORS_FIELD + _varint(len(head)) + head
+
+
+def _type_fields(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    sizes = b"".join(map(_varint, shape))
+    head = b"\x08" + _varint(number_of(dtype))
+    return head + b"\x12" + _varint(len(sizes)) + sizes if sizes else head
 
 
 def _varint(value: int) -> bytes:

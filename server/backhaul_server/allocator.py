@@ -2,15 +2,14 @@
 
 glibc gives arrays of a few MB back to the system as soon as they are freed, and gets them anew, page by
 page, a moment later: touching fresh pages takes longer than most arithmetic on them. What is kept
-counts as resident until `Trimmer` sees that the process rests. Where the C library is another, all of
-this does nothing. See mallopt(3) and malloc_trim(3).
+counts as resident until it is given back, when the process rests (`rest.py`). Where the C library is another,
+all of this does nothing. See mallopt(3) and malloc_trim(3).
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
 from typing import Any, Final
 
 # Numbers of <malloc.h>.
@@ -27,8 +26,6 @@ _SETTINGS: Final = (
     (_M_TOP_PAD, 64 << 20),  # the heap grows by so much at once
     (_M_ARENA_MAX, 1),  # one heap for all threads: another's than the main one's ends at 64 MiB
 )
-_RESTING: Final = 0.02
-"""The share of a core up to which a process is at rest."""
 
 
 def keep_memory() -> bool:
@@ -47,27 +44,6 @@ def give_back() -> None:
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)
-
-
-class Trimmer:
-    """Gives memory back once after each time of work, when the process rests.
-
-    Args:
-        used: seconds of processor time that the process has taken.
-        release: what gives memory back.
-    """
-
-    def __init__(self, used: Callable[[], float], release: Callable[[], None] = give_back) -> None:
-        self._used, self._release = used, release
-        self._last, self._kept = used(), False
-
-    def look(self, seconds: float) -> None:
-        """To be called regularly, with the seconds since the call before."""
-        used = self._used()
-        rests = used - self._last <= _RESTING * seconds
-        if rests and self._kept:
-            self._release()
-        self._last, self._kept = self._used(), not rests
 
 
 def _glibc() -> Any:

@@ -11,12 +11,17 @@ import time
 from types import FrameType
 from typing import Final
 
-from backhaul_server.allocator import Trimmer, keep_memory
+from threadpoolctl import ThreadpoolController
+
+from backhaul_server.allocator import give_back, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
+from backhaul_server.limits import shared_memory_by_default, usable_cores, usable_memory
 from backhaul_server.plugins import load_plugins
+from backhaul_server.rest import Rest, collect, put_off_full_collections
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.server import Server
+from backhaul_server.workers.turns import TurnsWorker
 
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds between thread switches: at Python's default, small calls wait tens of ms behind busy ones."""
@@ -34,6 +39,7 @@ def serve(settings: ServerSettings) -> int:
     """
     configure_logging(settings)
     sys.setswitchinterval(SWITCH_INTERVAL)
+    put_off_full_collections()
     keeps = settings.keep_memory and keep_memory()
     stop = threading.Event()
 
@@ -45,21 +51,44 @@ def serve(settings: ServerSettings) -> int:
         signal.signal(number, on_signal)
     if settings.plugins:
         load_plugins()
+    cores = usable_cores()
+    lanes = settings.lanes or max(1, cores // 4)
+    bound_blas(max(1, cores // lanes))
     dispatcher = Dispatcher(
         Engine(),
+        TurnsWorker(lanes),
         max_message_bytes=settings.max_message_bytes,
         session_memory=settings.session_memory,
         memory=settings.memory,
     )
-    server = Server(dispatcher, settings.addresses, threads=settings.threads)
+    by_default = shared_memory_by_default(usable_memory())
+    server = Server(
+        dispatcher,
+        settings.addresses,
+        threads=settings.threads,
+        shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
+    )
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)
-    trimmer = Trimmer(time.process_time)
-    while not stop.wait(IDLE_LOOK if keeps else None):
-        trimmer.look(IDLE_LOOK)
+
+    def tidy() -> None:
+        collect()
+        if keeps:
+            give_back()
+
+    rest = Rest(time.process_time, tidy)
+    while not stop.wait(IDLE_LOOK):
+        rest.look(IDLE_LOOK)
     server.stop(settings.grace)
     return 0
+
+
+def bound_blas(threads: int) -> None:
+    """Let BLAS use at most so many threads for a product; fewer where the environment says so."""
+    for library in ThreadpoolController().lib_controllers:
+        if library.num_threads > threads:
+            library.set_num_threads(threads)
 
 
 def configure_logging(settings: ServerSettings) -> None:

@@ -22,6 +22,12 @@ class ServerSettings(BaseSettings):
     threads: int = Field(
         64, ge=1, description="Calls in the server at once, waiting ones included."
     )
+    lanes: int | None = Field(
+        None,
+        ge=1,
+        description="Long steps that may be computed beside the small work; None: one for each four cores. "
+        "BLAS takes the cores divided by it.",
+    )
     max_message_bytes: int = Field(
         1 << 30, ge=1 << 16, le=(1 << 31) - 1, description="Largest message either way, in bytes."
     )
@@ -35,6 +41,12 @@ class ServerSettings(BaseSettings):
         None,
         gt=0,
         description="Memory that all sessions may use together; None: four fifths of what the process may.",
+    )
+    shared_memory: ByteSize | None = Field(
+        None,
+        ge=0,
+        description="Memory shared with clients of the unix socket, such as 2GiB; 0: none; None: an eighth "
+        "of what the process may use.",
     )
     grace: float = Field(
         10.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,16 @@ def usable_memory(root: Path = Path("/")) -> int:
     return min([physical, *_group_limits(root)])
 
 
+def usable_cores(root: Path = Path("/")) -> int:
+    """Processor cores that this process may use: those it may run on, or fewer where a control group says so.
+
+    Args:
+        root: where ``proc`` and ``sys`` are found.
+    """
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([own, *map(math.ceil, _group_cores(root))]))
+
+
 def keep_bytes_by_default(usable: int) -> int:
     """How much of an einsum's intermediates to keep for its derivatives: a quarter of the memory.
 
@@ -25,8 +36,32 @@ def keep_bytes_by_default(usable: int) -> int:
     return usable // 4
 
 
+def shared_memory_by_default(usable: int) -> int:
+    """How much memory clients may map: an eighth of it, beside the four fifths that sessions may use."""
+    return usable // 8
+
+
 def _group_limits(root: Path) -> Iterator[int]:
-    """The limits of this process's control groups and of those around them, cgroup v2 and v1."""
+    """The limits of memory of this process's control groups and of those around them."""
+    for version, group in _groups(root, "memory"):
+        limit = _words(group / ("memory.max" if version == 2 else "memory.limit_in_bytes"))
+        if limit and limit[0] != "max":
+            yield int(limit[0])
+
+
+def _group_cores(root: Path) -> Iterator[float]:
+    """The limits of processor time of the same, in cores."""
+    for version, group in _groups(root, "cpu"):
+        if version == 2:
+            words = _words(group / "cpu.max")
+        else:
+            words = _words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us")
+        if len(words) == 2 and words[0] not in ("max", "-1"):
+            yield int(words[0]) / int(words[1])
+
+
+def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
+    """The folders of this process's control groups for a controller, innermost first, with their version."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux
@@ -34,21 +69,18 @@ def _group_limits(root: Path) -> Iterator[int]:
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            folder, name = root / "sys/fs/cgroup", "memory.max"
-        elif "memory" in controllers.split(","):
-            folder, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+            version, folder = 2, root / "sys/fs/cgroup"
+        elif controller in controllers.split(","):
+            version, folder = 1, root / "sys/fs/cgroup" / controller
         else:
             continue
         inside = PurePosixPath(path.lstrip("/"))
         for group in (inside, *inside.parents):  # the last is the mounted root: a container's own
-            limit = _number(folder / group / name)
-            if limit is not None:
-                yield limit
+            yield version, folder / group
 
 
-def _number(file: Path) -> int | None:
+def _words(file: Path) -> list[str]:
     try:
-        text = file.read_text().strip()
+        return file.read_text().split()
     except OSError:  # the group is not visible from inside a container
-        return None
-    return None if text == "max" else int(text)
+        return []

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from backhaul.columns import Columns, translated
+from backhaul.known_blocks import SMALL_BLOCK, WrittenBlocks
 from backhaul_proto import codec
-from backhaul_proto.messages import CONSTANT, LEAF, Call
+from backhaul_proto.messages import CONSTANT, LEAF, Block, Call
 
 LEAF_CALL = Call(LEAF)
 CONSTANT_CALL = Call(CONSTANT)
@@ -107,3 +108,21 @@ def test_what_depends_on_a_failed_node_is_found_through_all_steps() -> None:
     made = columns(5, (NEGATIVE, [3]), (UNSTACK, [5]), (MULTIPLY, [2, 7]), (NEGATIVE, [2]))
     assert made.dependants({3}) == {5: 3, 6: 3, 7: 3, 8: 3}
     assert made.dependants({6}) == {}
+
+
+def test_a_block_that_comes_again_is_not_written_again() -> None:
+    written: list[Block] = []
+
+    def write(block: Block) -> tuple[bytes, bytes]:
+        written.append(block)
+        return bytes([len(written)]), b""
+
+    blocks = WrittenBlocks(kept=2)
+    zero, minus = Call("full", (("value", 0.0),)), Call("full", (("value", -0.0),))
+    first, other = Block(1, [zero], [0], [0]), Block(1, [minus], [0], [0])
+    assert [blocks.of(each, write)[0] for each in (first, other, first)] == [b"\1", b"\2", b"\1"]
+    third = Block(2, [zero], [0], [1])
+    assert blocks.of(third, write)[0] == b"\3"
+    assert blocks.of(other, write)[0] == b"\4"  # only the latest two are kept
+    large = Block(1, [zero], [0] * SMALL_BLOCK, [0] * SMALL_BLOCK)
+    assert [blocks.of(large, write)[0] for _ in range(2)] == [b"\5", b"\6"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from google.protobuf import any_pb2
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
+from tests.client.answering import INFO, Answer, Handlers, answering, refusing
 
 import backhaul as bh
 from backhaul.targets import parse_target
@@ -24,41 +24,16 @@ from backhaul_proto.errors import REASONS
 from backhaul_proto.messages import Limits
 from backhaul_proto.v1 import service_pb2
 
-Answer = Callable[[bytes, grpc.ServicerContext], bytes]
-INFO = service_pb2.GetServerInfoResponse(version="9").SerializeToString()
-
-
-class _Handlers(grpc.GenericRpcHandler):
-    def __init__(self, answer: Answer) -> None:
-        self._handler: Any = grpc.unary_unary_rpc_method_handler(answer)
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handler
-
 
 @contextmanager
 def served(answer: Answer, address: str = "127.0.0.1:0", **options: Any) -> Iterator[GrpcTransport]:
     """A transport to a server that gives this answer to every call."""
-    with ThreadPoolExecutor(4) as pool:
-        server = grpc.server(
-            pool,
-            handlers=[_Handlers(answer)],
-            options=[
-                ("grpc.max_receive_message_length", 10_000),
-                ("grpc.max_send_message_length", 10_000),
-            ],
-        )
-        port = server.add_insecure_port(address)
-        server.start()
-        target = (
-            "unix://" + address.removeprefix("unix:") if "unix" in address else f"127.0.0.1:{port}"
-        )
+    with answering(answer, address) as target:
         transport = GrpcTransport(parse_target(target), **options)
         try:
             yield transport
         finally:
             transport.close()
-            server.stop(None).wait()
 
 
 def info(transport: GrpcTransport, timeout: float | None = 30) -> str:
@@ -77,27 +52,6 @@ def test_the_session_and_the_token_travel_as_metadata() -> None:
         transport.close_session(b"\x0f" * 16, b"", timeout=30)
     assert [each.get("authorization") for each in seen] == ["Bearer secret"] * 2
     assert [each.get("backhaul-session") for each in seen] == [None, "0f" * 16]
-
-
-def refusing(
-    code: grpc.StatusCode, *details: Any, message: str = "no", words: str = "no"
-) -> Answer:
-    """A server that refuses every call, with these packed details."""
-
-    def answer(_: bytes, context: grpc.ServicerContext) -> bytes:
-        packed = []
-        for each in details:
-            packed.append(any_pb2.Any())
-            packed[-1].Pack(each)
-        status = status_pb2.Status(code=code.value[0], message=message, details=packed)
-        if details:
-            context.set_trailing_metadata(
-                (("other", "text"), ("grpc-status-details-bin", status.SerializeToString()))
-            )
-        context.abort(code, words)
-        raise AssertionError
-
-    return answer
 
 
 @pytest.mark.parametrize("reason", sorted(REASONS))
@@ -267,7 +221,7 @@ def test_a_socket_whose_path_needs_quoting(tmp_path: Path) -> None:
     path = tmp_path / "a b%20.sock"
     quoted = str(path).replace("%", "%25").replace(" ", "%20")
     with ThreadPoolExecutor(1) as pool:
-        server = grpc.server(pool, handlers=[_Handlers(lambda _, __: INFO)])
+        server = grpc.server(pool, handlers=[Handlers(lambda _, __: INFO)])
         server.add_insecure_port(f"unix:{quoted}")
         server.start()
         transport = GrpcTransport(parse_target(f"unix://{path}"))

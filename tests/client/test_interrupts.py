@@ -16,7 +16,18 @@ import pytest
 
 import backhaul as bh
 
-TRACED = ("recorder", "columns", "constants", "sources", "core", "session", "failures", "tape")
+TRACED = (
+    "any_tape",
+    "columns",
+    "constants",
+    "core",
+    "failures",
+    "recorder",
+    "session",
+    "sources",
+    "steps",
+    "tape",
+)
 
 
 class Interrupter:

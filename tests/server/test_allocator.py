@@ -1,4 +1,4 @@
-"""Freed memory is kept for the next arrays, in all threads, and given back at rest."""
+"""Freed memory is kept for the next arrays, in all threads, until it is given back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from backhaul_server import allocator
-from backhaul_server.allocator import Trimmer
 
 _PROBE = """
 import resource, threading
@@ -53,15 +52,6 @@ def test_an_array_after_another_takes_no_fresh_pages(keep: bool) -> None:
     else:
         assert fresh >= 50  # of 2 MB each at least
         assert given_back < 10 << 20
-
-
-def test_memory_is_given_back_once_after_work() -> None:
-    used, given_back = [0.0], []
-    trimmer = Trimmer(lambda: used[0], lambda: given_back.append(used[0]))
-    for total in (0.0, 5.0, 9.0, 9.1, 9.2, 9.2, 14.0, 14.0):
-        used[0] = total
-        trimmer.look(10.0)
-    assert given_back == [9.1, 14.0]
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

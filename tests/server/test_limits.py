@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from backhaul_server.limits import keep_bytes_by_default, usable_memory
+from backhaul_server.limits import keep_bytes_by_default, usable_cores, usable_memory
 
 
 def system(root: Path, files: dict[str, str]) -> Path:
@@ -53,3 +54,29 @@ def test_without_a_limit_it_is_the_machine_s(tmp_path: Path, files: dict[str, st
 
 def test_a_quarter_is_for_intermediates() -> None:
     assert keep_bytes_by_default(4000) == 1000
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"}, 1),
+        ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "90000 100000\n"}, 1),
+        (
+            {
+                "proc/self/cgroup": "3:cpu,cpuacct:/\n",
+                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "100000\n",
+                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            },
+            1,
+        ),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, None),
+        ({"proc/self/cgroup": "3:cpu:/\n", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n"}, None),
+        ({}, None),
+    ],
+    ids=["v2", "v2 nested", "v1", "v2 without", "v1 without", "no groups"],
+)
+def test_the_tightest_control_group_limits_cores(
+    tmp_path: Path, files: dict[str, str], expected: int | None
+) -> None:
+    machine = len(os.sched_getaffinity(0))
+    assert usable_cores(system(tmp_path, files)) == (machine if expected is None else expected)

@@ -1,4 +1,4 @@
-"""How requests reach a server: one primitive, `Transport.call`, and the typed calls made of it.
+"""How requests reach a server: one primitive, `Transport.call`, and the calls of `calls` made of it.
 
 protobuf and gRPC stop here: callers see plain data (`backhaul_proto.messages`) and arrays.
 """
@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
-from backhaul.server_ops import AttributeInfo, OpInfo, OpSupport
+from backhaul.server_ops import OpInfo
 from backhaul.targets import Target
+from backhaul.transport import calls
+from backhaul.transport.calls import Call, Result
 from backhaul.unusable import connection_closed, forked
-from backhaul_proto import codec
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.messages import (
@@ -30,15 +31,13 @@ from backhaul_proto.messages import (
     ServerInfo,
     SessionInfo,
 )
-from backhaul_proto.tensors import dtype_of
-from backhaul_proto.v1 import service_pb2
 
 Array = np.ndarray[Any, Any]
 Reply = TypeVar("Reply", bound=Message)
 
 
-class Transport(ABC):
-    """The way to one server. Threads may share it; processes may not.
+class TransportState:
+    """What every way to a server knows of it, whether its calls are waited for or awaited.
 
     Attributes:
         target: where the server is.
@@ -52,6 +51,23 @@ class Transport(ABC):
         self.calls: Counter[str] = Counter()
         self._process = os.getpid()
         self._closed = False
+
+    def _keep_to(self, limits: Limits) -> None:
+        if limits.max_message_bytes:  # 0: the server has not said
+            self.limits = limits
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._process:
+            raise forked(self.target)
+        if self._closed:
+            raise connection_closed(self.target)
+
+
+class Transport(TransportState, ABC):
+    """The way to one server, for who waits. Threads may share it; processes may not."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
         self._lock = threading.Lock()
 
     def call(
@@ -107,68 +123,41 @@ class Transport(ABC):
 
     def execute(self, request: Execute, *, timeout: float | None) -> Answer:
         """Run a block of steps and answer its questions."""
-        header, tensors = codec.write_execute(request)
-        message, arrays = self.call(
-            "Execute",
-            header,
-            tensors,
-            service_pb2.ExecuteResponse,
-            timeout=timeout,
-            session=request.session,
-        )
-        answer = codec.read_answer(message, arrays)
+        answer = self._make(calls.execute(request), timeout)
+        self._note(answer)
+        return answer
+
+    def frozen(self, array: Array) -> Array:
+        """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
+        return np.array(array, order="C", copy=True, subok=False)
+
+    def _note(self, answer: Answer) -> None:
         if answer.limits is not None:
             self._keep_to(answer.limits)
-        return answer
 
     def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
         """Close a session and free what it holds."""
-        reference = service_pb2.SessionRef(id=session, epoch=epoch)
-        request = service_pb2.CloseSessionRequest(session=reference)
-        self._plain("CloseSession", request, service_pb2.CloseSessionResponse, timeout, session)
+        self._make(calls.close_session(session, epoch), timeout)
 
     def get_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> SessionInfo:
         """What a session holds."""
-        reference = service_pb2.SessionRef(id=session, epoch=epoch)
-        request = service_pb2.GetSessionRequest(session=reference)
-        info = self._plain("GetSession", request, service_pb2.GetSessionResponse, timeout, session)
-        return SessionInfo(
-            info.nodes, info.bytes, info.age_seconds, info.last_seq, info.memory_limit
-        )
+        return self._make(calls.get_session(session, epoch), timeout)
 
     def server_info(self, *, timeout: float | None) -> ServerInfo:
         """What the server is; its limits are kept to from then on."""
-        request = service_pb2.GetServerInfoRequest()
-        info = self._plain("GetServerInfo", request, service_pb2.GetServerInfoResponse, timeout)
-        limits = codec.read_limits(info.limits)
-        self._keep_to(limits)
-        return ServerInfo(info.version, info.protocol, info.backend, info.ops_digest, limits)
+        info = self._make(calls.server_info(), timeout)
+        self._keep_to(info.limits)
+        return info
 
     def list_ops(self, *, timeout: float | None) -> tuple[OpInfo, ...]:
         """The server's catalog."""
-        request = service_pb2.ListOpsRequest()
-        response = self._plain("ListOps", request, service_pb2.ListOpsResponse, timeout)
-        return tuple(map(_op_info, response.ops))
+        return self._make(calls.list_ops(), timeout)
 
     def infer(
-        self,
-        op: str,
-        avals: Sequence[Aval],
-        attributes: Attributes,
-        *,
-        timeout: float | None,
+        self, op: str, avals: Sequence[Aval], attributes: Attributes, *, timeout: float | None
     ) -> Inferred:
         """What an op gives on operands of these avals."""
-        request = service_pb2.InferRequest(
-            op=op,
-            operands=map(codec.type_message, avals),
-            attributes=(codec.attribute_message(name, value) for name, value in attributes),
-        )
-        response = self._plain("Infer", request, service_pb2.InferResponse, timeout)
-        results = tuple(
-            codec.read_type(each, f"result {i}") for i, each in enumerate(response.results)
-        )
-        return Inferred(results, response.several, not response.constant)
+        return self._make(calls.infer(op, avals, attributes), timeout)
 
     def contract_path(
         self,
@@ -179,51 +168,8 @@ class Transport(ABC):
         timeout: float | None,
     ) -> ContractionCost:
         """How an einsum of operands of these avals would be contracted."""
-        request = service_pb2.ContractPathRequest(
-            operands=map(codec.type_message, avals),
-            attributes=(codec.attribute_message(name, value) for name, value in attributes),
-            memory_limit=memory_limit,
-        )
-        return codec.read_cost(
-            self._plain("ContractPath", request, service_pb2.ContractPathResponse, timeout)
-        )
+        return self._make(calls.contract_path(avals, attributes, memory_limit), timeout)
 
-    def _plain(
-        self,
-        method: str,
-        request: Message,
-        reply: type[Reply],
-        timeout: float | None,
-        session: bytes | None = None,
-    ) -> Reply:
-        header = request.SerializeToString()
-        message, _ = self.call(method, header, (), reply, timeout=timeout, session=session)
-        return message
-
-    def _keep_to(self, limits: Limits) -> None:
-        if limits.max_message_bytes:  # 0: the server has not said
-            self.limits = limits
-
-    def _check_usable(self) -> None:
-        if os.getpid() != self._process:
-            raise forked(self.target)
-        if self._closed:
-            raise connection_closed(self.target)
-
-
-def _op_info(message: service_pb2.OpInfo) -> OpInfo:
-    return OpInfo(
-        message.name,
-        tuple(message.operands),
-        tuple(
-            AttributeInfo(each.name, each.type, each.required, each.default_value, each.doc)
-            for each in message.attributes
-        ),
-        message.doc,
-        message.has_vjp,
-        message.has_jvp,
-        {
-            str(dtype_of(each.dtype)): OpSupport(each.vjp, each.jvp, each.hvp)
-            for each in message.support
-        },
-    )
+    def _make(self, made: Call[Result], timeout: float | None) -> Result:
+        method, header, tensors, reply, read, session = made
+        return read(*self.call(method, header, tensors, reply, timeout=timeout, session=session))

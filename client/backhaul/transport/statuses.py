@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -68,11 +69,12 @@ def answer_too_large(target: Target, size: int, limit: int) -> BackhaulError:
 
 
 def _sent(failed: grpc.RpcError, status: str) -> BackhaulError | None:
-    for each in failed.trailing_metadata() or ():
-        if each.key != _DETAILS:
+    metadata: Iterable[Any] = failed.trailing_metadata() or ()
+    for key, value in metadata:  # of either client of gRPC's: pairs with names, or without
+        if key != _DETAILS:
             continue
         try:
-            details = status_pb2.Status.FromString(each.value)
+            details = status_pb2.Status.FromString(value)
         except DecodeError:
             return None
         for packed in details.details:

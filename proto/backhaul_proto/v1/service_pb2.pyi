@@ -1,4 +1,5 @@
 from backhaul_proto.v1 import graph_pb2 as _graph_pb2
+from backhaul_proto.v1 import shared_memory_pb2 as _shared_memory_pb2
 from backhaul_proto.v1 import tensor_pb2 as _tensor_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -338,7 +339,7 @@ class ReleaseResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "options", "tensors")
+    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "options", "response_buffers", "tensors")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -349,6 +350,7 @@ class ExecuteRequest(_message.Message):
     PUSHFORWARD_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_BUFFERS_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     session: SessionRef
     seq: int
@@ -360,8 +362,9 @@ class ExecuteRequest(_message.Message):
     pushforward: PushforwardQuestion
     release: _containers.RepeatedScalarFieldContainer[int]
     options: SessionOptions
+    response_buffers: _containers.RepeatedCompositeFieldContainer[_shared_memory_pb2.SharedBuffer]
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., response_buffers: _Optional[_Iterable[_Union[_shared_memory_pb2.SharedBuffer, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class PullbackQuestion(_message.Message):
     __slots__ = ("loss", "cotangents", "wrt")

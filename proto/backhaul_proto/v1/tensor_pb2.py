@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62\x61\x63khaul_proto/v1/tensor.proto\x12\x0b\x62\x61\x63khaul.v1\"\\\n\x06Tensor\x12$\n\x05\x64type\x18\x01 \x01(\x0e\x32\x15.backhaul.v1.DataType\x12\x11\n\x05shape\x18\x02 \x03(\x03\x42\x02\x10\x01\x12\x0e\n\x04\x64\x61ta\x18\x0f \x01(\x0cH\x00\x42\t\n\x07\x63ontent\"E\n\nTensorType\x12$\n\x05\x64type\x18\x01 \x01(\x0e\x32\x15.backhaul.v1.DataType\x12\x11\n\x05shape\x18\x02 \x03(\x03\x42\x02\x10\x01*\xc4\x02\n\x08\x44\x61taType\x12\x19\n\x15\x44\x41TA_TYPE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x44\x41TA_TYPE_BOOL\x10\x01\x12\x12\n\x0e\x44\x41TA_TYPE_INT8\x10\x02\x12\x13\n\x0f\x44\x41TA_TYPE_INT16\x10\x03\x12\x13\n\x0f\x44\x41TA_TYPE_INT32\x10\x04\x12\x13\n\x0f\x44\x41TA_TYPE_INT64\x10\x05\x12\x13\n\x0f\x44\x41TA_TYPE_UINT8\x10\x06\x12\x14\n\x10\x44\x41TA_TYPE_UINT16\x10\x07\x12\x14\n\x10\x44\x41TA_TYPE_UINT32\x10\x08\x12\x14\n\x10\x44\x41TA_TYPE_UINT64\x10\t\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT32\x10\n\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT64\x10\x0b\x12\x17\n\x13\x44\x41TA_TYPE_COMPLEX64\x10\x0c\x12\x18\n\x14\x44\x41TA_TYPE_COMPLEX128\x10\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62\x61\x63khaul_proto/v1/tensor.proto\x12\x0b\x62\x61\x63khaul.v1\"\x8a\x01\n\x06Tensor\x12$\n\x05\x64type\x18\x01 \x01(\x0e\x32\x15.backhaul.v1.DataType\x12\x11\n\x05shape\x18\x02 \x03(\x03\x42\x02\x10\x01\x12,\n\x06shared\x18\x04 \x01(\x0b\x32\x1a.backhaul.v1.SharedContentH\x00\x12\x0e\n\x04\x64\x61ta\x18\x0f \x01(\x0cH\x00\x42\t\n\x07\x63ontent\"0\n\rSharedContent\x12\x0f\n\x07segment\x18\x01 \x01(\x0c\x12\x0e\n\x06offset\x18\x02 \x01(\x04\"E\n\nTensorType\x12$\n\x05\x64type\x18\x01 \x01(\x0e\x32\x15.backhaul.v1.DataType\x12\x11\n\x05shape\x18\x02 \x03(\x03\x42\x02\x10\x01*\xc4\x02\n\x08\x44\x61taType\x12\x19\n\x15\x44\x41TA_TYPE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x44\x41TA_TYPE_BOOL\x10\x01\x12\x12\n\x0e\x44\x41TA_TYPE_INT8\x10\x02\x12\x13\n\x0f\x44\x41TA_TYPE_INT16\x10\x03\x12\x13\n\x0f\x44\x41TA_TYPE_INT32\x10\x04\x12\x13\n\x0f\x44\x41TA_TYPE_INT64\x10\x05\x12\x13\n\x0f\x44\x41TA_TYPE_UINT8\x10\x06\x12\x14\n\x10\x44\x41TA_TYPE_UINT16\x10\x07\x12\x14\n\x10\x44\x41TA_TYPE_UINT32\x10\x08\x12\x14\n\x10\x44\x41TA_TYPE_UINT64\x10\t\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT32\x10\n\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT64\x10\x0b\x12\x17\n\x13\x44\x41TA_TYPE_COMPLEX64\x10\x0c\x12\x18\n\x14\x44\x41TA_TYPE_COMPLEX128\x10\rb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -25,10 +25,12 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_TENSOR'].fields_by_name['shape']._serialized_options = b'\020\001'
   _globals['_TENSORTYPE'].fields_by_name['shape']._options = None
   _globals['_TENSORTYPE'].fields_by_name['shape']._serialized_options = b'\020\001'
-  _globals['_DATATYPE']._serialized_start=213
-  _globals['_DATATYPE']._serialized_end=537
-  _globals['_TENSOR']._serialized_start=47
-  _globals['_TENSOR']._serialized_end=139
-  _globals['_TENSORTYPE']._serialized_start=141
-  _globals['_TENSORTYPE']._serialized_end=210
+  _globals['_DATATYPE']._serialized_start=310
+  _globals['_DATATYPE']._serialized_end=634
+  _globals['_TENSOR']._serialized_start=48
+  _globals['_TENSOR']._serialized_end=186
+  _globals['_SHAREDCONTENT']._serialized_start=188
+  _globals['_SHAREDCONTENT']._serialized_end=236
+  _globals['_TENSORTYPE']._serialized_start=238
+  _globals['_TENSORTYPE']._serialized_end=307
 # @@protoc_insertion_point(module_scope)

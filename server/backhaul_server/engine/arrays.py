@@ -5,6 +5,7 @@ Rules know arrays only through the namespace ``xp`` that they are handed.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from operator import attrgetter, getitem, methodcaller
 from typing import Any
@@ -31,14 +32,22 @@ class Namespace:
 
     Attributes:
         name: of the library.
-        checkpoint: called between the array operations of long work; it raises to stop it.
     """
 
     def __init__(self, name: str, module: Any, supplied: Mapping[str, Callable[..., Any]]) -> None:
         self.name = name
-        self.checkpoint: Callable[[], None] = _nothing
+        self._of_thread = _OfThread()
         self._module = module
         self._supplied = supplied
+
+    @property
+    def checkpoint(self) -> Callable[[], None]:
+        """Called between the array operations of long work; it raises to stop it. Each thread has its own."""
+        return self._of_thread.checkpoint
+
+    @checkpoint.setter
+    def checkpoint(self, checkpoint: Callable[[], None]) -> None:
+        self._of_thread.checkpoint = checkpoint
 
     def __getattr__(self, name: str) -> Any:
         found = self._supplied.get(name)
@@ -68,6 +77,11 @@ class Namespace:
     def from_host(self, x: np.ndarray[Any, Any]) -> Array:
         """The library's array with the numbers of one of NumPy's; it may be the same memory."""
         return x
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.checkpoint: Callable[[], None] = _nothing
 
 
 def _nothing() -> None:

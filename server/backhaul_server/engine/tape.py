@@ -96,10 +96,10 @@ class Tape:
             error.details.setdefault("op", call.name)
             return self._failed(call, operands, error)
         if not call.flows or True not in needs:
-            results = result if call.several else (result,)
-            return tuple(
-                [self._node(value, kind) for value, kind in zip(results, call.results, strict=True)]
-            )
+            if not call.several:
+                return (self._node(result, call.results[0]),)
+            pairs = zip(result, call.results, strict=True)
+            return tuple([self._node(value, kind) for value, kind in pairs])
         self._serial = serial = self._serial + 1
         node = Node(
             call, tuple(operands), result, call.results[0], True, serial, values, needs, residual

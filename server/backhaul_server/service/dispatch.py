@@ -29,7 +29,10 @@ from backhaul_server.service import plain
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.table import SessionTable
-from backhaul_server.workers.thread import Call, ThreadWorker
+from backhaul_server.workers.call import Call
+from backhaul_server.workers.thread import ThreadWorker
+from backhaul_server.workers.turns import TurnsWorker
+from backhaul_server.workers.worker import Interrupt, Worker
 
 log = logging.getLogger("backhaul.server")
 
@@ -45,6 +48,7 @@ class Dispatcher:
 
     Args:
         engine: what computes.
+        worker: where it computes; closed with it. None: the callers' threads, in turns.
         max_message_bytes: largest message either way.
         session_memory: bytes that a session may use; None: half of what the process may.
         memory: bytes that all sessions may use together; None: four fifths of what the process may.
@@ -54,6 +58,7 @@ class Dispatcher:
     def __init__(
         self,
         engine: Engine,
+        worker: Worker | None = None,
         *,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         session_memory: int | None = None,
@@ -66,7 +71,7 @@ class Dispatcher:
         self.limits = Limits(max_message_bytes, min(of_one, total))
         self._engines = Engines(engine, self.limits.session_memory)
         self._clock = clock
-        self._worker = ThreadWorker()
+        self._worker: Worker = worker or TurnsWorker(clock=clock)
         self._sessions = SessionTable(
             self._engines, Pool(total), codec.read_block, self.limits, clock
         )
@@ -79,7 +84,7 @@ class Dispatcher:
             InvalidArgument: PLUGIN_FAILED.
         """
         load_plugins()
-        return cls(Engine())
+        return cls(Engine(), ThreadWorker())
 
     def call(
         self,
@@ -121,8 +126,8 @@ class Dispatcher:
 
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""
-        self._worker.run(Call(), self._sessions.close_all)
         self._worker.close()
+        self._sessions.close_all()
 
     # Handlers
 
@@ -152,29 +157,31 @@ class Dispatcher:
             )
         )
 
-    def _contract_path(self, request: service_pb2.ContractPathRequest, *_: Any) -> Parts:
+    def _contract_path(
+        self, request: service_pb2.ContractPathRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
         entry = catalog.get("einsum")
         given = catalog.by_name(codec.read_attributes(request.attributes), entry.name)
         avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
         attributes = catalog.bind(entry, given)
         (result,) = catalog.infer(entry, attributes, tuple(avals))
         limit = self._engines.limit_of(request.memory_limit)
-        cost = explain(
-            resolve(tuple(each.shape for each in avals), **dict(attributes)),
-            tuple(each.dtype for each in avals),
-            result.dtype,
-            self._engines.of(limit).keep_bytes,
+        keep_bytes = self._engines.of(limit).keep_bytes
+        resolved = resolve(tuple(each.shape for each in avals), **dict(attributes))
+        dtypes = tuple(each.dtype for each in avals)
+        cost = self._worker.run(
+            call, None, lambda _: explain(resolved, dtypes, result.dtype, keep_bytes)
         )
         return _header(codec.cost_message(cost, result))
 
     def _open_session(
         self, request: service_pb2.OpenSessionRequest, _: Any, principal: str, call: Call
     ) -> Parts:
+        session = request.session.id
         epoch, limits = self._worker.run(
             call,
-            lambda: self._sessions.open(
-                principal, request.session.id, request.options.memory_limit
-            ),
+            (principal, session),
+            lambda _: self._sessions.open(principal, session, request.options.memory_limit),
         )
         return _header(
             service_pb2.OpenSessionResponse(epoch=epoch, limits=codec.limits_message(limits))
@@ -184,7 +191,11 @@ class Dispatcher:
         self, request: service_pb2.CloseSessionRequest, _: Any, principal: str, call: Call
     ) -> Parts:
         session = request.session
-        self._worker.run(call, lambda: self._sessions.close(principal, session.id, session.epoch))
+        self._worker.run(
+            call,
+            (principal, session.id),
+            lambda _: self._sessions.close(principal, session.id, session.epoch),
+        )
         return _header(service_pb2.CloseSessionResponse())
 
     def _get_session(
@@ -192,7 +203,9 @@ class Dispatcher:
     ) -> Parts:
         session = request.session
         info = self._worker.run(
-            call, lambda: self._sessions.info(principal, session.id, session.epoch)
+            call,
+            (principal, session.id),
+            lambda _: self._sessions.info(principal, session.id, session.epoch),
         )
         return _header(
             service_pb2.GetSessionResponse(
@@ -209,7 +222,9 @@ class Dispatcher:
     ) -> Parts:
         session, nodes = request.session, list(request.nodes)
         self._worker.run(
-            call, lambda: self._sessions.release(principal, session.id, session.epoch, nodes)
+            call,
+            (principal, session.id),
+            lambda _: self._sessions.release(principal, session.id, session.epoch, nodes),
         )
         return _header(service_pb2.ReleaseResponse())
 
@@ -266,7 +281,9 @@ class Dispatcher:
 
     def _run(self, request: Execute, principal: str, call: Call) -> Answer:
         return self._worker.run(
-            call, lambda: self._sessions.execute(principal, request, call.check)
+            call,
+            (principal, request.session),
+            lambda interrupt: self._sessions.execute(principal, request, interrupt),
         )
 
     def _asked(self, request: Execute, principal: str, call: Call) -> Answer:
@@ -279,33 +296,30 @@ class Dispatcher:
 
     def _record(self, request: Execute, principal: str, call: Call, *, count: int) -> list[Any]:
         """Run a block of one step: what is known of its results; its error raised if it fails."""
-        answer = self._run(request, principal, call)
-        if answer.failures:
-            failed = answer.failures[0]
-            names = range(answer.base_id, answer.base_id + count)
-            self._worker.run(
-                call,
-                lambda: self._sessions.release(principal, request.session, request.epoch, names),
-            )
-            raise from_wire("INTERNAL", failed.reason, failed.message, failed.details)
 
-        def infos() -> list[Any]:
+        def recorded(interrupt: Interrupt) -> list[Any]:
+            answer = self._sessions.execute(principal, request, interrupt)
             session = self._sessions.find(principal, request.session, request.epoch)
+            names = range(answer.base_id, answer.base_id + count)
+            if answer.failures:
+                session.release(names)
+                failed = answer.failures[0]
+                raise from_wire("INTERNAL", failed.reason, failed.message, failed.details)
             return [
                 _node_info(each, session.describe(each), session.reaches_tangent(each))
-                for each in range(answer.base_id, answer.base_id + count)
+                for each in names
             ]
 
-        return self._worker.run(call, infos)
+        return self._worker.run(call, (principal, request.session), recorded)
 
     def _result_count(self, request: service_pb2.ApplyRequest, principal: str, call: Call) -> int:
         given = catalog.by_name(codec.read_attributes(request.attributes), request.op)
 
-        def avals() -> tuple[Aval, ...]:
+        def avals(_: Interrupt) -> tuple[Aval, ...]:
             session = self._sessions.find(principal, request.session.id, request.session.epoch)
             return tuple(session.describe(each).aval for each in request.operands)
 
-        kinds = self._worker.run(call, avals)
+        kinds = self._worker.run(call, (principal, request.session.id), avals)
         return len(self.engine.prepare(request.op, given, kinds).results)
 
 

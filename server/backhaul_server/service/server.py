@@ -16,10 +16,13 @@ from grpc_reflection.v1alpha import reflection
 
 from backhaul_proto import codec, tensors
 from backhaul_proto.errors import BackhaulError, make_error
-from backhaul_proto.messages import SERVICE
+from backhaul_proto.messages import SERVICE, Array
+from backhaul_proto.shared import SharedArray, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
+from backhaul_server.service.shared_memory import Segments, is_supported
+from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.status import DETAILS_KEY, code_of, cut, details_of
-from backhaul_server.workers.thread import Call
+from backhaul_server.workers.call import Call
 
 log = logging.getLogger("backhaul.server")
 
@@ -46,19 +49,27 @@ class Server:
         dispatcher: what answers the calls; closed with the server.
         addresses: where to listen: ``host:port`` (port 0: any free one) or ``unix:/path``.
         threads: how many calls may be in the server at once, waiting ones included.
+        shared_memory: most bytes of memory shared with clients of unix sockets; 0: none is offered.
 
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, addresses: Sequence[str], *, threads: int = 64
+        self,
+        dispatcher: Dispatcher,
+        addresses: Sequence[str],
+        *,
+        threads: int = 64,
+        shared_memory: int = 0,
     ) -> None:
         self._dispatcher = dispatcher
+        self._segments = Segments(shared_memory if is_supported() else 0)
+        self._side_sockets: list[SideSocket] = []
         limit = dispatcher.limits.max_message_bytes
         self._server = grpc.server(
             ThreadPoolExecutor(threads, "backhaul-call"),
-            handlers=[_Handlers(dispatcher)],
+            handlers=[_Handlers(dispatcher, self._segments)],
             options=[
                 *_OPTIONS,
                 ("grpc.max_receive_message_length", limit),
@@ -73,6 +84,8 @@ class Server:
 
     def start(self) -> None:
         """Answer calls from now on."""
+        for side in self._side_sockets:
+            side.start()
         self._server.start()
         for name in ("", SERVICE):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -85,6 +98,8 @@ class Server:
         """
         self._health.enter_graceful_shutdown()
         self._server.stop(grace).wait()
+        for side in self._side_sockets:
+            side.close()
         self._dispatcher.close()
         log.info("stopped")
 
@@ -104,16 +119,32 @@ class Server:
                 "machine. Choose another port (0 takes any free one) or host.",
                 actual=address,
             )
+        if unix:
+            self._offer_shared_memory(path)
         return f"unix://{path}" if unix else f"grpc://{address.rpartition(':')[0]}:{port}"
+
+    def _offer_shared_memory(self, path: str) -> None:
+        beside = side_socket(os.fsencode(path))
+        if beside is None or not is_supported():
+            return
+        try:
+            if self._segments.limit:
+                self._side_sockets.append(SideSocket(beside, self._segments))
+            else:
+                remove_socket(beside)  # an earlier server's: clients are not to wait there
+        except OSError as error:
+            log.warning(
+                "no shared memory", extra={"path": os.fsdecode(beside), "error": str(error)}
+            )
 
 
 class _Handlers(grpc.GenericRpcHandler):
     """The service's methods, as handlers of raw bytes: what cannot be parsed gets a typed error too."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, segments: Segments) -> None:
         self._methods: dict[str, Any] = {
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(
-                _Method(dispatcher, name), None, None
+                _Method(dispatcher, segments, name), None, None
             )
             for name in HANDLERS
         }
@@ -125,8 +156,9 @@ class _Handlers(grpc.GenericRpcHandler):
 class _Method:
     """One call of the service: bytes in, bytes out, errors as statuses."""
 
-    def __init__(self, dispatcher: Dispatcher, name: str) -> None:
+    def __init__(self, dispatcher: Dispatcher, segments: Segments, name: str) -> None:
         self._dispatcher = dispatcher
+        self._segments = segments
         self._name = name
         self._request = request_type(name)
 
@@ -148,9 +180,21 @@ class _Method:
 
     def _answer(self, data: bytes, call: Call) -> bytes:
         message: Any = codec.parse(self._request, data)
-        arrays = tensors.read_all(message.tensors) if self._name in _STREAMED_TENSORS else []
-        header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
-        self._check_size(len(header) + sum(each.nbytes for each in results))
+        if self._name not in _STREAMED_TENSORS:
+            return self._joined(*self._dispatcher.answer(self._name, message, [], "", call))
+        named = tensors.shared_arrays(message.tensors)
+        buffers = codec.read_response_buffers(message)
+        if not named and not buffers:
+            arrays = tensors.read_all(message.tensors)
+            return self._joined(*self._dispatcher.answer(self._name, message, arrays, "", call))
+        with self._segments.request("", named, buffers) as lent:
+            arrays = tensors.read_all(message.tensors, lent.read)
+            header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
+            return self._joined(header, lent.put(results))
+
+    def _joined(self, header: bytes, results: Sequence[Array | SharedArray]) -> bytes:
+        inline = sum(each.nbytes for each in results if not isinstance(each, SharedArray))
+        self._check_size(len(header) + inline)
         return tensors.join(header, results)
 
     def _check_size(self, nbytes: int) -> None:

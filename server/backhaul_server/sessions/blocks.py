@@ -6,6 +6,8 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
 
 from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import Aval
@@ -18,7 +20,11 @@ from backhaul_server.engine.tape_memory import Held
 
 Decode = Callable[[bytes], Block]
 
-_PLANS_KEPT = 8
+_PLANS_KEPT: Final = 8
+BLOCKS_BYTES: Final = 128 << 20
+# What Python's objects take a step, about.
+_DECODED_STEP: Final = 50
+_PLANNED_STEP: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +73,27 @@ class Plan:
 class KnownBlock:
     """A decoded block whose ops and attributes are right, with its latest plans.
 
-    ``tensor_count`` is how many tensors of a request its sources take.
+    Attributes:
+        block: the block.
+        calls: its calls, bound to the catalog.
+        sent_bytes: what it had on the wire.
+        tensor_count: how many tensors of a request its sources take.
+        plans: the latest.
+        counted: the bytes that the cache counts it with.
     """
 
     block: Block
     calls: Sequence[tuple[Op, Attributes] | str]
-    nbytes: int
+    sent_bytes: int
     tensor_count: int
     plans: OrderedDict[object, Plan] = field(default_factory=OrderedDict)
+    counted: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes with its plans, about."""
+        steps = len(self.block.steps)
+        return self.sent_bytes + steps * (_DECODED_STEP + _PLANNED_STEP * len(self.plans))
 
     def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
         """The plan for these inputs and for the tensors that its sources take."""
@@ -93,12 +112,17 @@ class KnownBlock:
 
 
 class BlockCache:
-    """Decoded blocks by principal and hash, the latest of them up to a number of bytes."""
+    """Decoded blocks by principal and hash, the latest of them up to a number of bytes.
 
-    def __init__(self, decode: Decode, max_bytes: int = 64 << 20) -> None:
+    Plans count as well, from the next time on that their block is looked for. Sessions may use it from
+    different threads.
+    """
+
+    def __init__(self, decode: Decode, max_bytes: int = BLOCKS_BYTES) -> None:
         self._decode = decode
         self._max_bytes = max_bytes
         self._bytes = 0
+        self._lock = Lock()
         self._blocks: OrderedDict[tuple[str, bytes], KnownBlock] = OrderedDict()
 
     def find(self, principal: str, sent: BlockCall) -> KnownBlock:
@@ -109,10 +133,12 @@ class BlockCache:
                 MALFORMED_REQUEST when it cannot be one, or is not what its hash says.
         """
         key = (principal, sent.hash)
-        known = self._blocks.get(key)
-        if known is not None:
-            self._blocks.move_to_end(key)
-            return known
+        with self._lock:
+            known = self._blocks.get(key)
+            if known is not None:
+                self._blocks.move_to_end(key)
+                self._count(known)
+                return known
         if sent.block is None:
             raise make_error(
                 "BLOCK_UNKNOWN",
@@ -127,11 +153,19 @@ class BlockCache:
         return known
 
     def _keep(self, key: tuple[str, bytes], known: KnownBlock) -> None:
-        self._blocks[key] = known
-        self._bytes += known.nbytes
+        with self._lock:
+            if key in self._blocks:  # another thread was faster
+                return
+            self._blocks[key] = known
+            self._count(known)
+
+    def _count(self, known: KnownBlock) -> None:
+        nbytes = known.nbytes
+        self._bytes += nbytes - known.counted
+        known.counted = nbytes
         while self._bytes > self._max_bytes and len(self._blocks) > 1:
             _, dropped = self._blocks.popitem(last=False)
-            self._bytes -= dropped.nbytes
+            self._bytes -= dropped.counted
 
 
 def _check(block: Block, nbytes: int) -> KnownBlock:

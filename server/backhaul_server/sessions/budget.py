@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Final
 
 from backhaul_proto.errors import BackhaulError, make_error
@@ -59,6 +60,8 @@ class Budget:
         self._pool = pool
         self._nodes = nodes
         self._held = _NOTHING
+        self._reserved = 0
+        self._lock = Lock()  # other sessions' threads may have it counted anew
         pool.join(self)
 
     @property
@@ -68,7 +71,8 @@ class Budget:
 
     def recount(self) -> None:
         """Count what is held."""
-        self._hold(held_by(self._nodes.values()))
+        with self._lock:
+            self._hold(held_by(list(self._nodes.values())))
 
     def close(self) -> None:
         """The session has ended."""
@@ -77,7 +81,7 @@ class Budget:
     def admit(
         self, request: Execute, plan: Plan | None, inputs: Sequence[Node], base_id: int
     ) -> None:
-        """Check a request.
+        """Check a request, and set aside what it may use. `done` gives that back.
 
         Args:
             request: the request.
@@ -92,7 +96,9 @@ class Budget:
         need = _NO_BLOCK if plan is None else plan.need
         asked = _question_bytes(request, plan)
         surely = self._at_most(need, asked, request.question)
-        if surely <= self.limit and self._pool.has_room(self, surely):
+        aside = self._pool.reserve(self, surely) if surely <= self.limit else None
+        if aside is not None:
+            self._reserved = aside
             return
         self.recount()
         before = self.held + asked
@@ -105,12 +111,18 @@ class Budget:
             if asking > self.limit:
                 raise self._question_refused(asking, request.question, peak)
             needed = max(needed, asking)
-        self._pool.check(self, needed)
+        self._reserved = self._pool.reserve_or_refuse(self, needed)
 
     def committed(self, plan: Plan | None) -> None:
-        """The block was run."""
+        """The block was run, and its nodes are the session's: counted earlier, they could be lost again."""
         if plan is not None:
-            self._hold(_sum(self._held, plan.need.made))
+            with self._lock:
+                self._hold(_sum(self._held, plan.need.made))
+
+    def done(self) -> None:
+        """The request runs no more."""
+        self._pool.changed(-self._reserved)
+        self._reserved = 0
 
     def _hold(self, held: Held) -> None:
         self._pool.changed(held.bytes - self._held.bytes)

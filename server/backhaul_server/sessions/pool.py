@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Protocol
 
 from backhaul_proto.errors import make_error
@@ -20,7 +21,7 @@ class Share(Protocol):
 
 
 class Pool:
-    """The memory of all sessions together.
+    """The memory of all sessions together. Sessions may use it from different threads.
 
     Args:
         limit: bytes that may be used.
@@ -28,45 +29,64 @@ class Pool:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._lock = Lock()
         self._held = 0
         self._shares: set[Share] = set()
 
     def join(self, share: Share) -> None:
         """A session begins. It holds nothing yet."""
-        self._shares.add(share)
+        with self._lock:
+            self._shares.add(share)
 
     def leave(self, share: Share) -> None:
         """A session has ended, and holds nothing any more."""
-        if share in self._shares:
-            self._shares.remove(share)
-            self._held -= share.held
+        with self._lock:
+            if share in self._shares:
+                self._shares.remove(share)
+                self._held -= share.held
 
     def changed(self, difference: int) -> None:
         """A session holds so many bytes more."""
-        self._held += difference
+        with self._lock:
+            self._held += difference
 
-    def has_room(self, share: Share, needed: int) -> bool:
-        """Whether a session may surely use so many bytes, what it holds included."""
-        return self._held - share.held + needed <= self.limit
+    def reserve(self, share: Share, needed: int) -> int | None:
+        """Set aside what a session may use beyond what it holds. None when there is no room.
 
-    def check(self, share: Share, needed: int) -> None:
-        """Check what a session needs against what the others hold.
+        Returns:
+            The bytes set aside, to be given back with `changed`.
+
+        Args:
+            share: the session's.
+            needed: bytes, what it holds included.
+        """
+        with self._lock:
+            aside = needed - share.held
+            if self._held + aside > self.limit:
+                return None
+            self._held += aside
+            return aside
+
+    def reserve_or_refuse(self, share: Share, needed: int) -> int:
+        """`reserve`, after what the others hold was counted anew.
 
         Raises:
             ServerBusy: they hold too much.
         """
-        if self.has_room(share, needed):
-            return
-        for each in self._shares:
+        with self._lock:
+            shares = list(self._shares)
+        for each in shares:
             each.recount()
-        if not self.has_room(share, needed):
-            others = self._held - share.held
-            raise make_error(
-                "SERVER_BUSY",
-                f"This would need {size(needed)}; the other sessions of the server hold {size(others)} of "
-                f"the {size(self.limit)} that all may use together. Nothing was run. Try again later; "
-                "close tapes that are no longer needed; or give the server more with --memory.",
-                needed=needed,
-                held=others,
-                limit=self.limit,
-            )
+        aside = self.reserve(share, needed)
+        if aside is not None:
+            return aside
+        others = self._held - share.held
+        raise make_error(
+            "SERVER_BUSY",
+            f"This would need {size(needed)}; the other sessions of the server hold {size(others)} of "
+            f"the {size(self.limit)} that all may use together. Nothing was run. Try again later; "
+            "close tapes that are no longer needed; or give the server more with --memory.",
+            needed=needed,
+            held=others,
+            limit=self.limit,
+        )

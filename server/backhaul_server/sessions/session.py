@@ -48,7 +48,7 @@ class _Committed:
 
 
 class Session:
-    """One tape on the server. The worker's thread alone calls it."""
+    """One tape on the server. Its calls come one after the other, see `Worker.run`."""
 
     def __init__(
         self,
@@ -91,21 +91,23 @@ class Session:
         made: dict[int, Node] = {}
         base_id, plan, inputs = self._planned(request)
         self._check_questions(request, base_id, plan)
-        self._budget.admit(request, plan, inputs, base_id)
         had_tangent = self._tape.has_tangent
+        self._budget.admit(request, plan, inputs, base_id)
         try:
             with self._engine.interruptible(interrupt):
                 if plan is not None:
                     made = self._run(plan, inputs, request.tensors, base_id, interrupt)
                 failures = _new_failures(made.values())
                 answer = self._answer(request, base_id, failures, made)
+            self._commit(request, base_id, failures, made)
+            self._budget.committed(plan)
         except BaseException:
             self._tape.has_tangent = (
                 had_tangent  # all else of a request that fails is dropped with it
             )
             raise
-        self._budget.committed(plan)
-        self._commit(request, base_id, failures, made)
+        finally:
+            self._budget.done()
         return answer
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ TOMBSTONES_KEPT: Final = 100_000
 
 
 class SessionTable:
-    """The sessions of one worker. The worker's thread alone calls it.
+    """The sessions of one worker. Calls for different sessions may come from different threads.
 
     Args:
         engines: what computes, and what a session may use.

@@ -1,58 +1,23 @@
-"""One thread that owns the arrays: all engine work of a process runs on it, in turn."""
+"""One thread for all engine work: for a server inside a process, whose own threads may be interrupted.
+
+A signal's exception (Ctrl-C) can come between any two instructions of the thread that asks; the work is
+then told to stop at its next check, and nothing is left half done.
+"""
 
 from __future__ import annotations
 
-import time
 from _thread import allocate_lock
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_server.workers.call import Call, deadline_exceeded, shutting_down
+from backhaul_server.workers.worker import Interrupt
 
 T = TypeVar("T")
-
-# gRPC tells a call without a deadline as one of centuries, which a wait cannot take.
-_LONGEST_TIMEOUT: Final = 365 * 86400.0
-
-
-class Call:
-    """How long a caller waits, and whether it still does.
-
-    Args:
-        timeout: seconds from now; None: as long as it takes.
-        clock: seconds, monotonic.
-    """
-
-    def __init__(
-        self, timeout: float | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._clock = clock
-        self._deadline = (
-            None if timeout is None or timeout > _LONGEST_TIMEOUT else clock() + timeout
-        )
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        """The caller waits no longer: work for it stops at its next check."""
-        self._cancelled = True
-
-    def check(self) -> None:
-        """Raises Cancelled or DeadlineExceeded when the work is no longer wanted."""
-        if self._cancelled:
-            raise make_error(
-                "CANCELLED", "The call was cancelled; the tape is as it was before it."
-            )
-        if self._deadline is not None and self._clock() > self._deadline:
-            raise deadline_exceeded()
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds left; None without a deadline."""
-        return None if self._deadline is None else max(0.0, self._deadline - self._clock())
 
 
 class _Task:
@@ -64,7 +29,7 @@ class _Task:
 
     __slots__ = ("call", "done", "error", "function", "result")
 
-    def __init__(self, call: Call, function: Callable[[], Any]) -> None:
+    def __init__(self, call: Call, function: Callable[[Interrupt], Any]) -> None:
         self.call = call
         self.function = function
         self.done = allocate_lock()
@@ -76,7 +41,7 @@ class _Task:
         """Runs on the worker's thread."""
         try:
             self.call.check()
-            self.result = self.function()
+            self.result = self.function(self.call.check)
         except BaseException as error:  # for the caller, whatever it is
             self.error = error
         finally:
@@ -93,19 +58,12 @@ class ThreadWorker:
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    def run(self, call: Call, function: Callable[[], T]) -> T:
-        """The function's result, computed on the worker's thread.
-
-        Raises:
-            DeadlineExceeded, Cancelled: the work did not begin, or stopped at a check.
-            Unavailable: the worker was closed.
-        """
+    def run(self, call: Call, session: Hashable, function: Callable[[Interrupt], T]) -> T:
+        """The function's result, computed on the worker's thread; see `Worker.run`."""
         task = _Task(call, function)
         with self._closing:
             if self._closed:
-                raise make_error(
-                    "UNAVAILABLE", "The server is shutting down; try again or elsewhere."
-                )
+                raise shutting_down()
             self._tasks.put(task)
         remaining = call.remaining
         try:
@@ -139,12 +97,3 @@ class ThreadWorker:
         while (task := self._tasks.get()) is not None:
             task.run()
             del task
-
-
-def deadline_exceeded() -> BackhaulError:
-    """The error of work that was not done in time."""
-    return make_error(
-        "DEADLINE_EXCEEDED",
-        "The work was not done within the caller's timeout and was stopped; the tape is as it was "
-        "before it. Give more time with timeout=, or ask for less at once.",
-    )

@@ -1,0 +1,212 @@
+"""The tape whose questions are awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, overload
+
+from backhaul import any_tape, tensor
+from backhaul.aio.connection import Connection, default_connection
+from backhaul.aio.core import AwaitingCore
+from backhaul.aio.tensor import TrackedTensor
+from backhaul.any_tape import AnyTape, Array, Node, unknown
+from backhaul.gradients import Gradients, HvpResult, PushforwardResult
+from backhaul.limits import byte_limit
+from backhaul.questions import (
+    Asked,
+    hvp_question,
+    of_own_arrays,
+    pullback_question,
+    pushforward_question,
+)
+from backhaul.unusable import must_be_awaited
+from backhaul_proto.errors import make_error
+from backhaul_proto.messages import Answer
+
+Direction = Mapping[TrackedTensor, Any] | any_tape.Direction
+
+
+class Tape(AnyTape[TrackedTensor]):
+    """A reverse-mode tape on a server, as `backhaul.Tape`, whose questions are awaited.
+
+    Recording is as ever: at once, and with nothing sent. A tape's questions are answered one after the other;
+    tasks may record while one is, and what they record travels with the next. Nothing is sent without a
+    question, however much was recorded: see `flush`. A cancelled question is cancelled on the server too, and
+    the tape lives on. Made outside of an event loop or within, the tape belongs to the loop of its
+    connection. It is an async context manager: at its end it is closed.
+
+    Args:
+        connection: from `backhaul.aio.connect`; left out: to ``$BACKHAUL_TARGET``, else to a server inside
+            this process.
+        memory_limit: as for `backhaul.Tape`.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE for what is no such connection, or no number of bytes.
+
+    Example:
+        >>> import asyncio
+        >>> import backhaul.aio as bh
+        >>> async def main():
+        ...     async with bh.Tape() as tape:
+        ...         x = tape.leaf([1.0, 2.0])
+        ...         grads = await tape.pullback(bh.sum(x * x))
+        ...         return grads[x]
+        >>> asyncio.run(main())
+        array([2., 4.])
+    """
+
+    _core: AwaitingCore
+
+    def __init__(
+        self, connection: Connection | None = None, *, memory_limit: int | None = None
+    ) -> None:
+        if connection is not None and not isinstance(connection, Connection):
+            raise make_error(
+                "INVALID_VALUE",
+                f"A tape of backhaul.aio is made on a connection of backhaul.aio, and {connection!r:.100} "
+                "is none. Write bh.Tape(bh.connect('host:port')), or bh.Tape() for the default one, with "
+                "bh the module backhaul.aio.",
+            )
+        limit = 0 if memory_limit is None else byte_limit(memory_limit)
+        super().__init__(AwaitingCore(connection or default_connection(), limit), TrackedTensor)
+
+    # Asking
+
+    @overload
+    async def pullback(
+        self,
+        loss: Node,
+        *,
+        cotangent: tensor.TrackedTensor | Array | complex | None = None,
+        wrt: Iterable[Node] | None = None,
+    ) -> Gradients: ...
+    @overload
+    async def pullback(
+        self, loss: Node, *, cotangent: Sequence[Any], wrt: Iterable[Node] | None = None
+    ) -> Any: ...
+    async def pullback(
+        self, loss: Node, *, cotangent: Any = None, wrt: Iterable[Node] | None = None
+    ) -> Any:
+        """The gradients of a loss; as `backhaul.Tape.pullback`, with the same arguments and errors.
+
+        Arguments are checked, and arrays taken, when it begins to be awaited.
+        """
+        self._core.take_dropped()
+        asked = pullback_question(self, loss, cotangent, wrt)
+        return [] if asked.is_empty else self._gradients(asked, await self._ask(loss, asked))
+
+    @overload
+    async def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Direction | None = None,
+        wrt: Iterable[Node] | None = None,
+    ) -> HvpResult: ...
+    @overload
+    async def hvp(
+        self,
+        loss: Node,
+        *,
+        tangents: Sequence[Direction],
+        wrt: Iterable[Node] | None = None,
+    ) -> list[HvpResult]: ...
+    async def hvp(
+        self, loss: Node, *, tangents: Any = None, wrt: Iterable[Node] | None = None
+    ) -> HvpResult | list[HvpResult]:
+        """The gradients of a loss and H·v; as `backhaul.Tape.hvp`, with the same arguments and errors.
+
+        Example:
+            >>> import asyncio
+            >>> import backhaul.aio as bh
+            >>> async def main():
+            ...     tape = bh.Tape()
+            ...     x = tape.leaf([1.0, 2.0])
+            ...     return (await tape.hvp(bh.sum(x * x * x), tangents={x: [1.0, 1.0]})).hvp[x]
+            >>> asyncio.run(main())
+            array([ 6., 12.])
+        """
+        self._core.take_dropped()
+        asked = hvp_question(self, loss, tangents, wrt)
+        found: HvpResult | list[HvpResult] = self._hvps(asked, await self._ask(loss, asked))
+        return found
+
+    @overload
+    async def pushforward(
+        self, output: Node, *, tangents: Direction | None = None
+    ) -> PushforwardResult: ...
+    @overload
+    async def pushforward(
+        self, output: Node, *, tangents: Sequence[Direction]
+    ) -> list[PushforwardResult]: ...
+    async def pushforward(
+        self, output: Node, *, tangents: Any = None
+    ) -> PushforwardResult | list[PushforwardResult]:
+        """J·v; as `backhaul.Tape.pushforward`, with the same arguments and errors.
+
+        Example:
+            >>> import asyncio
+            >>> import backhaul.aio as bh
+            >>> async def main():
+            ...     tape = bh.Tape()
+            ...     x = tape.leaf([1.0, 2.0])
+            ...     return (await tape.pushforward(x * x, tangents={x: [1.0, 0.5]})).tangent
+            >>> asyncio.run(main())
+            array([2., 2.])
+        """
+        self._core.take_dropped()
+        asked = pushforward_question(self, output, tangents)
+        found: PushforwardResult | list[PushforwardResult] = self._pushed(
+            asked, await self._ask(output, asked)
+        )
+        return found
+
+    async def flush(self) -> None:
+        """Send what was recorded, without a question.
+
+        The next question sends it in any case. Between leaves of many megabytes, or some ten thousands of
+        steps, it keeps messages small.
+
+        Raises:
+            BackhaulError: the server refused it, or cannot be reached.
+        """
+        await self._core.ask()
+
+    # Its end
+
+    async def close(self) -> None:
+        """Close the session and free all that it holds. Closing again does nothing."""
+        await self._core.close()
+
+    async def __aenter__(self) -> Tape:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # For tensors
+
+    async def _ask(self, loss: Node, asked: Asked) -> Answer:
+        return self._noted(loss, await self._core.ask((), of_own_arrays(asked.question)))
+
+    def _fetch(self, *tensors: tensor.TrackedTensor) -> list[Array]:
+        wanted = self._wanted(tensors)
+        if unknown(wanted):
+            raise must_be_awaited(
+                "A value that is needed here at once",
+                "Await it, and give what it is needed for: an array in place of a tensor that is a mask, "
+                "rank= in place of cutoff=. Functions that ask have a form to be awaited in backhaul.aio.",
+            )
+        return self._values(wanted, {})
+
+    async def _fetched(self, *tensors: tensor.TrackedTensor) -> list[Array]:
+        wanted = self._wanted(tensors)
+        nodes = unknown(wanted)
+        answered = (await self._core.ask(nodes)).values if nodes else ()
+        return self._values(wanted, dict(zip(nodes, answered, strict=True)))

@@ -1,0 +1,105 @@
+"""Where a server is, and how it is spoken to: what `connect` is given, checked."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from backhaul.targets import Target, default_target, parse_target
+from backhaul_proto.errors import make_error
+
+MAX_TIMEOUT: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A server, and what calls to it have in common.
+
+    Attributes:
+        target: where it is.
+        token: sent with each call as a bearer token.
+        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+        timeout: seconds that each call may take; None: as long as it takes.
+        shared_memory: whether large tensors travel by shared memory; None: where it can be had.
+    """
+
+    target: Target
+    token: str | None = field(default=None, repr=False)
+    tls: Path | None = None
+    timeout: float | None = None
+    shared_memory: bool | None = None
+
+
+def endpoint(
+    target: str | None,
+    token: str | None,
+    tls: str | os.PathLike[str] | None,
+    timeout: float | None,
+    shared_memory: bool | None = None,
+) -> Endpoint:
+    """What `connect` was given.
+
+    Raises:
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout or combination that cannot be.
+        PermissionDenied: the token would travel in the clear.
+    """
+    parsed = parse_target(default_target(os.environ) if target is None else target)
+    roots = None if tls is None else Path(tls)
+    if roots is not None:
+        parsed = _with_tls(parsed, roots)
+    if token is not None and parsed.kind == "plain" and not parsed.local:
+        raise make_error(
+            "PERMISSION_DENIED",
+            f"The token would travel to {parsed} in the clear, for anyone on the way to read. Use "
+            "grpcs://host:port, or leave the token out.",
+            target=parsed,
+        )
+    _check_shared_memory(shared_memory, parsed)
+    return Endpoint(parsed, token, roots, _seconds(timeout), shared_memory)
+
+
+def _check_shared_memory(asked: Any, target: Target) -> None:
+    if not isinstance(asked, bool | None):
+        raise make_error(
+            "INVALID_VALUE",
+            f"shared_memory is {asked!r:.100}; it is True, False, or None: where it can be had.",
+            actual=asked,
+        )
+    if asked and target.kind != "unix":
+        raise make_error(
+            "INVALID_VALUE",
+            f"shared_memory=True does not go with the target {target}. Let the server listen on a unix "
+            "socket too (backhaul serve --unix PATH), and connect to unix://PATH.",
+            target=target,
+        )
+
+
+def _seconds(timeout: Any) -> float | None:
+    """The timeout; None for one that nobody will see the end of, which gRPC cannot count."""
+    if timeout is None:
+        return None
+    try:
+        seconds = float(timeout) if not isinstance(timeout, str) else 0.0
+    except (TypeError, ValueError, OverflowError):
+        seconds = 0.0
+    if not seconds > 0:
+        raise make_error(
+            "INVALID_VALUE",
+            f"timeout is {timeout!r:.100}; it is a number of seconds above 0, or None for no limit.",
+            actual=timeout,
+        )
+    return None if seconds > MAX_TIMEOUT else seconds
+
+
+def _with_tls(target: Target, roots: Path) -> Target:
+    if target.kind not in ("plain", "tls") or target.text.startswith("grpc://"):
+        raise make_error(
+            "INVALID_VALUE",
+            f"tls= does not go with the target {target}; write grpcs://host:port or host:port.",
+            target=target,
+        )
+    if not roots.is_file():
+        raise make_error("INVALID_VALUE", f"tls={str(roots)!r} is no file of certificates (PEM).")
+    return Target(target.text, "tls", target.address, target.local)

@@ -1,0 +1,62 @@
+"""A call that somebody waits for: how long, and whether still."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from backhaul_proto.errors import BackhaulError, make_error
+
+# gRPC tells a call without a deadline as one of centuries, which a wait cannot take.
+_LONGEST_TIMEOUT: Final = 365 * 86400.0
+
+
+class Call:
+    """How long a caller waits, and whether it still does.
+
+    Args:
+        timeout: seconds from now; None: as long as it takes.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, timeout: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._deadline = (
+            None if timeout is None or timeout > _LONGEST_TIMEOUT else clock() + timeout
+        )
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """The caller waits no longer: work for it stops at its next check."""
+        self._cancelled = True
+
+    def check(self) -> None:
+        """Raises Cancelled or DeadlineExceeded when the work is no longer wanted."""
+        if self._cancelled:
+            raise make_error(
+                "CANCELLED", "The call was cancelled; the tape is as it was before it."
+            )
+        if self._deadline is not None and self._clock() > self._deadline:
+            raise deadline_exceeded()
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left; None without a deadline."""
+        return None if self._deadline is None else max(0.0, self._deadline - self._clock())
+
+
+def deadline_exceeded() -> BackhaulError:
+    """The error of work that was not done in time."""
+    return make_error(
+        "DEADLINE_EXCEEDED",
+        "The work was not done within the caller's timeout and was stopped; the tape is as it was "
+        "before it. Give more time with timeout=, or ask for less at once.",
+    )
+
+
+def shutting_down() -> BackhaulError:
+    """The error of a call that came after the end."""
+    return make_error("UNAVAILABLE", "The server is shutting down; try again or elsewhere.")
