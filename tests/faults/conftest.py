@@ -20,7 +20,7 @@ def targets() -> Iterator[Mapping[str, str]]:
     """Targets of one server, by how they are dialled."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own may be too long for a socket
         addresses = ["127.0.0.1:0", f"unix:{Path(folder) / 'backhaul.sock'}"]
-        running = Server(Dispatcher(Engine()), addresses)
+        running = Server(Dispatcher(Engine()), addresses, shared_memory=1 << 30)
         running.start()
         yield dict(zip(("tcp", "unix", "embedded"), (*running.targets, "embedded"), strict=True))
         running.stop(None)

@@ -141,7 +141,12 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
+QUICK = ("nothing closed", "a daemon in a call")
+
+
+@pytest.mark.parametrize(
+    "end", [end if end in QUICK else pytest.param(end, marks=pytest.mark.slow) for end in ENDS]
+)
 def test_a_process_ends_quietly_and_quickly(way: Way, targets: Mapping[str, str], end: str) -> None:
     program = (
         "connection = connect(); tape = bh.Tape(connection); x = tape.leaf(np.ones(3)); y = x * 2.0\n"

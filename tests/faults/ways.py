@@ -24,6 +24,7 @@ class Way:
 
 WAYS = (
     Way("tcp", "tcp"),
-    Way("unix", "unix"),
+    Way("unix", "unix", {"shared_memory": False}),
+    Way("shared memory", "unix", {"shared_memory": True}),
     Way("embedded", "embedded"),
 )
