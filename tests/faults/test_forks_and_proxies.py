@@ -127,10 +127,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["fork", *(pytest.param(each, marks=pytest.mark.slow) for each in ("spawn", "forkserver"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_pool_of_processes(
     way: Way, targets: Mapping[str, str], method: str, tmp_path: Path
 ) -> None:
@@ -151,7 +149,7 @@ def test_proxies_of_the_environment_are_not_asked_for_this_machine(
 ) -> None:
     if way.by == "embedded":
         pytest.skip("nothing is dialled")
-    environment = {}
+    environment: dict[str, str] = {}
     for name in _PROXIES:
         environment |= dict.fromkeys((name, name.upper()), "http://127.0.0.1:1")
     clear = (

@@ -38,7 +38,7 @@ def arrays(draw: st.DrawFn) -> Array:
     seed = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     nbytes = int(np.prod(shape, dtype=int)) * dtype.itemsize
     raw = seed.integers(0, 2 if dtype.kind == "b" else 256, nbytes, np.uint8)
-    return raw.view(dtype).reshape(shape)
+    return np.asarray(raw.view(dtype).reshape(shape))
 
 
 headers = st.builds(
@@ -54,7 +54,7 @@ headers = st.builds(
 
 def plain(array: Array) -> tensor_pb2.Tensor:
     """A tensor as any writer of protobuf would make it."""
-    number = tensor_pb2.DataType.Value(f"DATA_TYPE_{array.dtype.name.upper()}")
+    number = f"DATA_TYPE_{array.dtype.name.upper()}"
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return tensor_pb2.Tensor(dtype=number, shape=array.shape, data=data)
 

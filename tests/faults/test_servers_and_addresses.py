@@ -82,30 +82,25 @@ def states_while_idle(target: str, seconds: float) -> list[grpc.ChannelConnectiv
     return seen[seen.index(grpc.ChannelConnectivity.READY) :]
 
 
+@pytest.mark.slow
 def test_pings_of_an_idle_connection_are_tolerated(monkeypatch: pytest.MonkeyPatch) -> None:
-    pinging(monkeypatch, 50)
+    pinging(monkeypatch, 50)  # gRPC sends one a second at most
     with serving("127.0.0.1:0") as (target,):
-        assert states_while_idle(target, 1.5) == [grpc.ChannelConnectivity.READY]
+        assert states_while_idle(target, 10) == [grpc.ChannelConnectivity.READY]
 
 
 @pytest.mark.slow
 def test_a_server_without_our_settings_would_have_hung_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the test before can fail."""
+    """That the test before can fail: it takes some three seconds."""
     pinging(monkeypatch, 50)
     with ThreadPoolExecutor(1) as pool:
         other = grpc.server(pool)
         port = other.add_insecure_port("127.0.0.1:0")
         other.start()
         try:
-            assert len(states_while_idle(f"127.0.0.1:{port}", 20)) > 1
+            assert len(states_while_idle(f"127.0.0.1:{port}", 10)) > 1
         finally:
             other.stop(None).wait()
-
-
-@pytest.mark.slow
-def test_a_connection_that_idles_for_longer_than_the_interval_goes_on() -> None:
-    with serving("127.0.0.1:0") as (target,):
-        assert states_while_idle(target, 75) == [grpc.ChannelConnectivity.READY]
 
 
 # Limits
