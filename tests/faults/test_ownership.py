@@ -108,6 +108,39 @@ def test_what_another_thread_changes_while_the_question_travels_changes_nothing(
         assert (array == 99.0).all()
 
 
+class _Changing:
+    """A lock of a tape that is waited for while another thread changes an array."""
+
+    def __init__(self, lock: Any, array: Array) -> None:
+        self._lock, self._array = lock, array
+
+    def __enter__(self) -> None:
+        self._array[...] = 99.0
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("n", [0, *SIZES])
+def test_a_constant_changed_while_it_waits_for_its_turn_is_not_found_as_another(
+    tape: bh.Tape, n: int
+) -> None:
+    x = tape.leaf(np.ones(n))
+    array = np.full(n, 5.0)
+    recorder: Any = tape._recorder
+    lock = recorder.lock
+    recorder.lock = _Changing(lock, array)
+    try:
+        y = x * array
+    finally:
+        recorder.lock = lock
+    assert (array == 99.0).all()
+    np.testing.assert_array_equal(y.numpy(), np.full(n, 5.0))
+    np.testing.assert_array_equal((x * np.full(n, 5.0)).numpy(), np.full(n, 5.0))
+    np.testing.assert_array_equal((x * array).numpy(), np.full(n, 99.0))
+
+
 def handed_back(tape: bh.Tape, x: bh.TrackedTensor) -> dict[str, Array]:
     """All the arrays of one answer of each kind, by name."""
     n = x.size
