@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 from benchmarks.einsum.networks import Instance, instances_folder, read
+from benchmarks.memory_use import forget_peak, peak_resident, resident
 from benchmarks.timing import timed
 from rich.box import MARKDOWN
 from rich.console import Console
@@ -100,10 +101,10 @@ def _in_this_process(instance: Instance, share: float | None) -> dict[str, Any]:
         tape.pullback(y, [ct], leaves)
 
     np.ones((8, 8)) @ np.ones((8, 8))  # BLAS takes its buffers the first time
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    start = _status("VmRSS")
+    forget_peak()
+    start = resident()
     job()
-    measured = _status("VmHWM") - start
+    measured = peak_resident() - start
     slower = None if keep_bytes is None else _ratio(job, partial(job, whole))
     return {"predicted": cost.gradient_bytes, "measured": measured, "slower": slower}
 
@@ -112,13 +113,6 @@ def _ratio(job: Callable[[], object], other: Callable[[], object]) -> float:
     """Of median seconds, the two taken in turns."""
     times = [(timed(job), timed(other)) for _ in range(_TIMES)]
     return statistics.median(ours for ours, _ in times) / statistics.median(s for _, s in times)
-
-
-def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise SystemExit(f"/proc/self/status has no {name}: this needs Linux.")
 
 
 def main() -> int:

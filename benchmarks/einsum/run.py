@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.einsum import small
 from benchmarks.einsum.networks import Instance, find, instances_folder
 from benchmarks.einsum.peers import installed
-from benchmarks.einsum.worker import Skipped, Worker, available_memory
+from benchmarks.einsum.worker import Skipped, Worker
+from benchmarks.memory_use import available_memory
 from benchmarks.timing import report
 from rich.box import MARKDOWN
 from rich.console import Console

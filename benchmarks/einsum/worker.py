@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from benchmarks.einsum.networks import read
 from benchmarks.einsum.peers import PEERS, Job, fingerprint
+from benchmarks.memory_use import available_memory
 from benchmarks.timing import timed
 
 from backhaul_server.allocator import keep_memory
@@ -92,14 +93,6 @@ class Worker:
         if error is not None:
             raise Skipped(error)
         return answer
-
-
-def available_memory() -> int:
-    """Bytes that can be had without driving anything out."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("no MemAvailable in /proc/meminfo")
 
 
 def _serve(pipe: Connection, peer: str) -> None:

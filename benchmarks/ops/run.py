@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 from benchmarks.ops.operands import draw, first_sample, resized
 from benchmarks.ops.peers import installed, jobs
-from benchmarks.timing import rounds, timed
+from benchmarks.timing import rounds, timed_often
 from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
@@ -103,7 +103,7 @@ def measured(op: Op, sample: Sample, size: str, peers: Sequence[str], count: int
         seconds: dict[Asked, float] = {}
         for kind, times in _TIMES.items():
             turns = {
-                f"{who} {question}": _often(job, times if small else 1)
+                f"{who} {question}": timed_often(job, times if small else 1)
                 for (who, question), job in asked.items()
                 if question == kind or (question, kind) == ("named", "value")
             }
@@ -168,14 +168,6 @@ def _leaves(tape: Tape, arrays: Sequence[Array]) -> list[Any]:
     return [
         tape.leaf(x, np.ones_like(x)) if x.dtype.kind == "f" else tape.constant(x) for x in arrays
     ]
-
-
-def _often(job: Job, times: int) -> Callable[[], float]:
-    def loop() -> None:
-        for _ in range(times):
-            job()
-
-    return lambda: timed(loop) / times
 
 
 _COLUMNS: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from backhaul.constants import Content, content_of, frozen
+from backhaul.constants import Content, content_of
 from backhaul.core import Core
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
@@ -177,11 +177,9 @@ class AnyTape(ABC, Generic[T]):
     # For tensors
 
     def _constant(self, content: Content) -> T:
-        node, array = self._core.constant(content)
-        tensor = self._kind(self, node, content.type)
-        if array.nbytes <= SMALL:
-            is_own = content.frozen or array is not content.array
-            tensor._value = array if is_own else frozen(array)
+        tensor = self._kind(self, self._core.constant(content), content.type)
+        if content.array.nbytes <= SMALL:
+            tensor._value = content.array
         return tensor
 
     @abstractmethod

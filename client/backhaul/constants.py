@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -26,30 +25,30 @@ class Content(NamedTuple):
     """A constant's value.
 
     Attributes:
-        array: the elements.
+        array: the elements, in an array that nobody changes.
         key: equal for contents of equal dtype, shape and bytes.
         type: the type of its node.
-        frozen: whether nobody will change the array.
     """
 
     array: Array
     key: Key
     type: NodeType
-    frozen: bool
-
-    def held(self, freeze: Callable[[Array], Array]) -> Array:
-        """The elements, in an array that nobody will change: a copy by ``freeze`` where it is needed."""
-        return self.array if self.frozen else freeze(self.array)
 
 
-def content_of(array: Array, *, is_frozen: bool = False) -> Content:
-    """The content of an array."""
-    type_ = node_type(aval(array.shape, array.dtype))
+def content_of(array: Array) -> Content:
+    """The content of an array.
+
+    It is copied before its key is taken: were it changed in between, later constants of that key would
+    be found to have other elements.
+    """
+    dtype, shape = array.dtype, array.shape
+    type_ = node_type(aval(shape, dtype))
     if array.nbytes <= _WHOLE:
-        return Content(array, (array.dtype, array.shape, array.tobytes()), type_, is_frozen)
-    contiguous = np.ascontiguousarray(array)
-    digest = hashlib.blake2b(contiguous.data.cast("B"), digest_size=32).digest()
-    return Content(array, (array.dtype, array.shape, digest), type_, is_frozen)
+        data = array.tobytes()
+        return Content(np.ndarray(shape, dtype, data), (dtype, shape, data), type_)
+    own = frozen(array)
+    digest = hashlib.blake2b(own.data.cast("B"), digest_size=32).digest()
+    return Content(own, (dtype, shape, digest), type_)
 
 
 def scalar_content(scalar: Scalar, beside: tuple[np.dtype, ...]) -> Content:
@@ -67,7 +66,7 @@ def scalar_content(scalar: Scalar, beside: tuple[np.dtype, ...]) -> Content:
 def _scalar_content(scalar: Scalar, beside: tuple[np.dtype, ...]) -> Content:
     with np.errstate(over="ignore"):  # infinite where beyond float32, as NumPy has it
         array = np.asarray(scalar, weak(scalar, beside))
-    return content_of(array, is_frozen=True)
+    return content_of(array)
 
 
 def frozen(array: Array) -> Array:

@@ -86,18 +86,16 @@ class Core(ABC):
         with self.recorder.lock:
             return self._source(call, arrays, type_, operands)
 
-    def constant(self, content: Content) -> tuple[int, Array]:
-        """The node of a constant with this content, recorded if it is new, and an array of it."""
+    def constant(self, content: Content) -> int:
+        """The node of a constant with this content, recorded if it is new."""
         self.check_usable()
         recorder = self.recorder
         with recorder.lock:
             node = recorder.constants.find(content.key)
-            if node is not None:
-                return node, content.array
-            array = content.held(self.connection.frozen)
-            node = self._source(_CONSTANT, [array], content.type)
-            self.dropped += recorder.constants.keep(content.key, node, array.nbytes)
-        return node, array
+            if node is None:
+                node = self._source(_CONSTANT, [content.array], content.type)
+                self.dropped += recorder.constants.keep(content.key, node, content.array.nbytes)
+        return node
 
     def take_dropped(self) -> None:
         """Forget the nodes whose handles are gone."""

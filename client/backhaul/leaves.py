@@ -62,9 +62,7 @@ def record_leaf_with_tangent(tape: AnyTape[Any], value: Any, tangent: Any) -> Re
         constants = [_as_node(tape, each) for each in (found, along)]
         operands = [each if isinstance(each, int) else each._id for each in constants]
         return RecordedLeaf(tape._core.source(_LEAF_OF_NODES, (), type_, operands), type_, None)
-    node = tape._core.source(
-        _LEAF_WITH_TANGENT, [found, tape._core.connection.frozen(along)], type_
-    )
+    node = tape._core.source(_LEAF_WITH_TANGENT, [found, along], type_)
     return RecordedLeaf(node, type_, found)
 
 
@@ -107,5 +105,5 @@ def _as_node(tape: AnyTape[Any], given: NodeOrArray) -> int | Handle:
     """A node as it is, an array as a constant, which is to be held until the leaf is recorded."""
     if isinstance(given, int):
         return given
-    constant: Handle = tape._constant(content_of(given, is_frozen=False))
+    constant: Handle = tape._constant(content_of(given))
     return constant

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from backhaul.constants import frozen
 from backhaul.handle import Handle
 from backhaul.signatures import NodeType
 from backhaul.unusable import released
 from backhaul_proto.catalog.avals import Aval, aval
-from backhaul_proto.catalog.promotion import as_array
+from backhaul_proto.catalog.promotion import as_array, is_typed
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import (
     Direction,
@@ -49,18 +47,6 @@ class Asked(NamedTuple):
             and isinstance(self.question, PullbackQuestion)
             and not self.question.cotangents
         )
-
-
-def of_own_arrays(question: Question) -> Question:
-    """The same question, of arrays that nobody else holds, as it is answered later than it is asked."""
-    if isinstance(question, PullbackQuestion):
-        return replace(question, cotangents=[_own(each) for each in question.cotangents])
-    directions = [[(leaf, _own(each)) for leaf, each in pairs] for pairs in question.directions]
-    return replace(question, directions=directions)
-
-
-def _own(given: NodeOrArray) -> NodeOrArray:
-    return frozen(given) if isinstance(given, np.ndarray) else given
 
 
 def pullback_question(tape: AnyTape[Any], loss: Any, cotangent: Any, wrt: Any) -> Asked:
@@ -324,10 +310,8 @@ def _beside(tape: AnyTape[Any], given: Any, what: str) -> _Beside:
     if isinstance(given, Handle):
         node, kind = find_node(tape, given, what)
         return _Beside(node, kind.aval, False)
+    typed = is_typed(given)
     array = as_array(given, what=what)
-    return _Beside(array, aval(array.shape, array.dtype), _is_weak(given))
-
-
-def _is_weak(given: Any) -> bool:
-    """Whether this is a Python number or list, which has no dtype of its own."""
-    return not hasattr(given, "dtype")
+    if typed:  # its memory is the caller's, who may change it while the call waits or is run
+        array = tape._core.connection.frozen(array)
+    return _Beside(array, aval(array.shape, array.dtype), not typed)

@@ -17,7 +17,6 @@ from backhaul.limits import byte_limit
 from backhaul.questions import (
     Asked,
     hvp_question,
-    of_own_arrays,
     pullback_question,
     pushforward_question,
 )
@@ -257,8 +256,7 @@ class Tape(AnyTape[TrackedTensor]):
     # For tensors
 
     async def _ask(self, loss: Node, asked: Asked, kept: Kept | None = None) -> Answer:
-        question = of_own_arrays(asked.question)
-        return self._noted(loss, await self._core.ask((), question, kept))
+        return self._noted(loss, await self._core.ask((), asked.question, kept))
 
     def _fetch(self, *tensors: tensor.TrackedTensor) -> list[Array]:
         wanted = self._wanted(tensors)
