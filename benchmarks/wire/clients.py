@@ -112,9 +112,7 @@ def small_blocks(connection: bh.Connection, order: tuple[int, float]) -> int:
     return sum(done)
 
 
-def _serve(
-    pipe: Connection, work: Callable[[bh.Connection, Any], Any], target: Target
-) -> None:
+def _serve(pipe: Connection, work: Callable[[bh.Connection, Any], Any], target: Target) -> None:
     with open_target(target) as connection:
         pipe.send(None)
         while True:
