@@ -18,7 +18,7 @@ from backhaul.handle import Handle
 from backhaul.signatures import NodeType
 from backhaul.unusable import released
 from backhaul_proto.catalog.avals import Aval, aval
-from backhaul_proto.catalog.promotion import as_array
+from backhaul_proto.catalog.promotion import as_array, is_typed
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import (
     Direction,
@@ -273,7 +273,7 @@ def tangent_array(given: Any, leaf: Aval) -> Array:
         InvalidArgument: TANGENT_DTYPE_MISMATCH for an array of another dtype.
     """
     array = as_array(given, what="The tangent")
-    found = _tangent(_Beside(array, aval(array.shape, array.dtype), _is_weak(given)), leaf)
+    found = _tangent(_Beside(array, aval(array.shape, array.dtype), not is_typed(given)), leaf)
     assert isinstance(found, np.ndarray)
     return found
 
@@ -326,10 +326,10 @@ def _beside(tape: AnyTape[Any], given: Any, what: str) -> _Beside:
     if isinstance(given, Handle):
         node, kind = find_node(tape, given, what)
         return _Beside(node, kind.aval, False)
+    typed = is_typed(given)
     array = as_array(given, what=what)
-    return _Beside(array, aval(array.shape, array.dtype), _is_weak(given))
-
-
-def _is_weak(given: Any) -> bool:
-    """Whether this is a Python number or list, which has no dtype of its own."""
-    return not hasattr(given, "dtype")
+    if (
+        typed
+    ):  # the caller's memory, which he may change while the call waits for its turn or is run
+        array = frozen(array)
+    return _Beside(array, aval(array.shape, array.dtype), not typed)

@@ -15,6 +15,7 @@ from backhaul.transport.statuses import error_of, message_too_large
 from backhaul_proto import codec, tensors
 from backhaul_proto.errors import BackhaulError
 from backhaul_proto.messages import SESSION_METADATA, Limits
+from backhaul_proto.shared import SharedArray
 
 Array = np.ndarray[Any, Any]
 Metadata = tuple[tuple[str, str], ...]
@@ -66,7 +67,7 @@ class ChannelUser(TransportState):
             return of.insecure_channel(address, options=options)
         return of.secure_channel(address, self._credentials, options=options)
 
-    def _request(self, header: bytes, tensors_: Sequence[Array | tensors.SharedArray]) -> bytes:
+    def _request(self, header: bytes, tensors_: Sequence[Array | SharedArray]) -> bytes:
         data = tensors.join(header, tensors_) if tensors_ else header
         # Until the server has told its limit it is the server that refuses.
         if self.limits is not None and len(data) > self.limits.max_message_bytes:

@@ -6,8 +6,9 @@ other operands' float dtype. Python numbers are weak: they follow the arrays the
 
 from __future__ import annotations
 
+from array import array as typed_array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from backhaul_proto.catalog.avals import COMPLEX128, FLOAT64, SUPPORTED, Aval
 from backhaul_proto.errors import make_error
 
 Scalar = bool | int | float | complex
+
+_BUFFERS: Final = typed_array | memoryview | bytearray
 
 
 def promote(*avals: Aval) -> np.dtype:
@@ -42,7 +45,7 @@ def weak(scalar: Scalar, beside: Sequence[np.dtype]) -> np.dtype:
 def as_array(value: Any, *, what: str) -> np.ndarray[Any, Any]:
     """A NumPy array of a supported, native dtype; the caller's memory where that is possible.
 
-    Python numbers and lists become float64 or complex128. Arrays keep their dtype.
+    Python numbers and lists become float64 or complex128. Arrays and buffers keep their dtype.
 
     Raises:
         InvalidArgument: DTYPE_NOT_SUPPORTED, naming ``what`` and the dtype to convert to; or
@@ -81,10 +84,15 @@ def as_array(value: Any, *, what: str) -> np.ndarray[Any, Any]:
     return array if array.dtype == dtype and array.dtype.isnative else array.astype(dtype)
 
 
+def is_typed(value: Any) -> bool:
+    """Whether its elements have a dtype of their own: arrays and buffers, not Python numbers and lists."""
+    return isinstance(value, np.ndarray | np.generic | _BUFFERS) or hasattr(value, "__array__")
+
+
 def _listed(value: Any) -> np.ndarray[Any, Any]:
     """NumPy's array of the value; integers of Python lists and numbers become float64."""
     array = np.asarray(value)
-    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
+    if is_typed(value):
         return array
     huge = array.dtype.kind == "O" and all(isinstance(each, int) for each in array.flat)
     if huge or array.dtype.kind in "biu" or array.size == 0:
