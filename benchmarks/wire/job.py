@@ -14,6 +14,7 @@ from benchmarks.wire.ways import connections, serving
 import backhaul as bh
 
 _TIMES: Final = {2: 50, 256: 5, 1024: 1}
+_REST: Final = 0.03
 _ROUNDS: Final = {2: 21, 256: 21, 1024: 9}
 
 
@@ -69,7 +70,7 @@ def _figures(
         name: timed_often(lambda ask=ask: ask(a, b), _TIMES[n])  # type: ignore[misc]
         for name, ask in asked.items()
     }
-    medians = rounds(jobs, count)
+    medians = rounds(jobs, count, rest=_REST)
     return [
         Figure(
             f"{name} / {library}",

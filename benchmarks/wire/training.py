@@ -83,6 +83,7 @@ def _figures(made: dict[str, Step], steps: int) -> list[Figure]:
             detail=f"{seconds * 1e3:.2f} ms a step",
         )
         for name, seconds in medians.items()
+        if name != "JAX"
     ]
 
 
