@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,9 @@ from backhaul_server.service.server import Server
 
 settings.register_profile("default", print_blob=True, deadline=None, derandomize=True)
 settings.load_profile("default")
+
+# A shell has what it runs in the background ignore Ctrl-C; tests send it to themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TRANSPORTS = ("embedded", "grpc")
 

@@ -217,16 +217,8 @@ def test_an_interrupted_question_leaves_right_numbers(folder: Path) -> None:
         y = x
         for _ in range(300):
             y = y @ x
-        interrupted = threading.Event()
-
-        def interrupt() -> None:
-            wait = 0.05
-            while not interrupted.wait(wait):
-                signal.raise_signal(signal.SIGINT)
-                wait = 5.0  # one that comes within a finalizer is lost, as Python has it
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
+        timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+        timer.start()
 
         def ask_on() -> None:
             for _ in range(10_000):
@@ -234,8 +226,7 @@ def test_an_interrupted_question_leaves_right_numbers(folder: Path) -> None:
 
         with pytest.raises(KeyboardInterrupt):
             ask_on()
-        interrupted.set()
-        thread.join()
+        timer.join()
         others = [tape.leaf(np.full((300, 300), float(i))) for i in range(4)]
         np.testing.assert_array_equal(y.numpy(), np.eye(300))
         np.testing.assert_array_equal(x.numpy(), np.eye(300))
