@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 PROTO_VENV := .proto-venv
 LOCK_VENV := .lock-venv
 BENCH_VENV := .bench-venv
+PEERS := .peers
+PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
 LOCK := requirements-dev.lock
 BASELINE := proto/baseline/backhaul_v1.binpb
@@ -29,6 +31,11 @@ OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.
 # What `make bench-einsum` compares with. torch's build for CPUs does; where your index has it under
 # another version, or to pin: make bench-einsum BENCH_PEERS='jax==0.9.0 torch==2.9.0+cpu'
 BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
+# What `make bench-peers` compares with, each in an environment of its own: their demands collide.
+PEER_federated ?= pytensor-federated==1.0.2
+PEER_tesseract ?= "tesseract-core[runtime]==1.15.0"
+PEER_umbridge ?= umbridge==1.2.10
+PEER_philote ?= philote-mdo==0.8.0
 
 # Twice quiet: errors only.
 PIP := -m pip --disable-pip-version-check -qq
@@ -40,7 +47,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-einsum bench-ops bench-memory ops ops-check \
+.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-wire bench-peers bench-einsum \
+	bench-ops bench-memory ops ops-check \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -88,6 +96,13 @@ $(BENCH_VENV)/.stamp: pyproject.toml Makefile
 	@$(BENCH_VENV)/bin/python $(PIP) install -e '.[server]' $(BENCH_PEERS)
 	@touch $@
 
+# One that cannot be installed is left out and said so; the next call tries it again.
+$(PEER_STAMPS): $(PEERS)/%/.stamp: Makefile
+	@echo "making $(PEERS)/$*"
+	@$(PYTHON) -m venv --clear $(@D)
+	@if $(@D)/bin/python $(PIP) install $(PEER_$*) 2>$(@D)/install.log; then touch $@; \
+		else tail -n 1 $(@D)/install.log >$(@D)/failed; fi
+
 setup: $(VENV)/.stamp-dev ## the development environment (other targets make it as they need it)
 
 # ---------------------------------------------------------------- run it
@@ -108,6 +123,14 @@ bench: $(VENV)/.stamp-server ## the benchmarks (BENCH_ARGS)
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 # BLAS as it tunes itself: the two variables are for machines where that goes wrong.
+bench-wire: $(BENCH_VENV)/.stamp ## the wire: transfers, latency, sessions, training, memory (BENCH_ARGS=--quick, --only NAME)
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+		$(BENCH_VENV)/bin/python benchmarks/wire/run.py $(BENCH_ARGS)
+
+bench-peers: $(BENCH_VENV)/.stamp $(PEER_STAMPS) ## one job against other libraries for remote derivatives (BENCH_ARGS=--quick, --only NAME)
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+		$(BENCH_VENV)/bin/python benchmarks/peers/run.py $(BENCH_ARGS)
+
 bench-einsum: $(BENCH_VENV)/.stamp ## tensor networks against opt_einsum, JAX and torch (BENCH_ARGS=--quick)
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/einsum/run.py $(BENCH_ARGS)
@@ -204,6 +227,6 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(COMPAT) build dist .mypy_cache .pytest_cache \
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

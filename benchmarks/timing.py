@@ -45,12 +45,12 @@ class Figure:
 
 
 def rounds(
-    jobs: Mapping[str, Callable[[], float]], count: int, *, warm: bool = False
+    jobs: Mapping[str, Callable[[], float]], count: int, *, warm: bool = False, rest: float = 0.0
 ) -> dict[str, float]:
     """Each job's median seconds, the jobs taken in turn so that drift of the machine meets all.
 
     A job returns the seconds that it took, so that its set-up is not counted. Each is done once before,
-    unless all are warm.
+    unless all are warm. ``rest``: seconds before each, where threads of the library before may still spin.
     """
     if not warm:
         for job in jobs.values():
@@ -58,6 +58,7 @@ def rounds(
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(count):
         for name, job in jobs.items():
+            time.sleep(rest)
             taken[name].append(job())
     return {name: statistics.median(times) for name, times in taken.items()}
 

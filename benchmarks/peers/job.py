@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Answer = tuple[float, Array, Array]
 """The value, and the gradients of A and of B."""
+Ask = Callable[[Array, Array], Answer]
 
 SIZES: Final = (2, 256, 1024)
 _AGREE: Final = 1e-9
@@ -31,7 +34,13 @@ def by_hand(a: Array, b: Array) -> Answer:
 def agrees(found: Answer, expected: Answer) -> bool:
     """Whether two answers are the same up to rounding."""
     return all(
-        np.shape(x) == np.shape(y)
-        and np.allclose(x, y, rtol=_AGREE, atol=_AGREE * float(np.abs(y).max()))
-        for x, y in zip(found, expected, strict=True)
+        x.shape == y.shape and np.allclose(x, y, rtol=_AGREE, atol=_AGREE * np.abs(y).max())
+        for x, y in zip(map(np.asarray, found), map(np.asarray, expected), strict=True)
     )
+
+
+def free_port() -> int:
+    """A port of the loopback for a server that cannot choose one itself."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port

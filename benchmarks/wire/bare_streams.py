@@ -73,7 +73,7 @@ def stream_server() -> Iterator[Bare]:
 def bare_stream(channel: Any, array: Array, direction: str) -> Callable[[], float]:
     """Seconds that the array's bytes take up, or as many down; in one message where one chunk holds them."""
     count = str(array.nbytes).encode()
-    view = memoryview(array).cast("B")
+    view = memoryview(array.data).cast("B")
     one = array.nbytes <= CHUNK
     if direction == "up":
         if one:
@@ -109,7 +109,7 @@ class RawSocket:
 
     def job(self, array: Array, direction: str) -> Callable[[], float]:
         """Seconds that the array's bytes take up, or as many down."""
-        view = memoryview(array).cast("B")
+        view = memoryview(array.data).cast("B")
         signed = array.nbytes if direction == "up" else -array.nbytes
         order = signed.to_bytes(_LENGTH, "little", signed=True)
         if direction == "up":
@@ -120,7 +120,7 @@ class RawSocket:
                 self._socket.recv(1)
 
             return lambda: _timed(up)
-        into = memoryview(np.zeros_like(array)).cast("B")
+        into = memoryview(np.zeros_like(array).data).cast("B")
 
         def down() -> None:
             self._socket.sendall(order)
@@ -154,8 +154,7 @@ class _Streams(grpc.GenericRpcHandler):
     """Takes bytes and sends bytes, and does nothing with them."""
 
     def __init__(self) -> None:
-        zeros = np.zeros(CHUNK, np.uint8)
-        self._zeros = memoryview(zeros)
+        self._zeros = memoryview(bytes(CHUNK))
         self._methods: dict[str, Any] = {
             "/bare/Up": grpc.unary_unary_rpc_method_handler(lambda data, _: b"1"),
             "/bare/UpStream": grpc.stream_unary_rpc_method_handler(self._take),

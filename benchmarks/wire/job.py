@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-import numpy as np
-from benchmarks.peers.job import SIZES, agrees, by_hand, operands
+from benchmarks.peers.job import SIZES, Answer, Array, Ask, agrees, by_hand, operands
 from benchmarks.peers.local import LOCAL
 from benchmarks.timing import Figure, rounds, timed_often
 from benchmarks.wire.section import Section
@@ -14,10 +13,8 @@ from benchmarks.wire.ways import connections, serving
 
 import backhaul as bh
 
-Array = np.ndarray[Any, Any]
-Answer = tuple[float, Array, Array]
-
 _TIMES: Final = {2: 50, 256: 5, 1024: 1}
+_REST: Final = 0.03
 _ROUNDS: Final = {2: 21, 256: 21, 1024: 9}
 
 
@@ -34,7 +31,7 @@ def measure(quick: bool) -> list[Section]:
         return sections
 
 
-def remote(connection: bh.Connection) -> Callable[[Array, Array], Answer]:
+def remote(connection: bh.Connection) -> Ask:
     """The job on a tape of this connection."""
     tape = bh.Tape(connection)
 
@@ -47,8 +44,8 @@ def remote(connection: bh.Connection) -> Callable[[Array, Array], Answer]:
     return ask
 
 
-def _libraries() -> tuple[dict[str, Callable[[Array, Array], Answer]], list[str]]:
-    found: dict[str, Callable[[Array, Array], Answer]] = {"NumPy": by_hand}
+def _libraries() -> tuple[dict[str, Ask], list[str]]:
+    found: dict[str, Ask] = {}
     notes = []
     for name, make in LOCAL.items():
         try:
@@ -61,7 +58,7 @@ def _libraries() -> tuple[dict[str, Callable[[Array, Array], Answer]], list[str]
 def _figures(
     n: int,
     ways: Mapping[str, bh.Connection],
-    libraries: Mapping[str, Callable[[Array, Array], Answer]],
+    libraries: Mapping[str, Ask],
     count: int,
 ) -> list[Figure]:
     a, b = operands(n)
@@ -73,7 +70,7 @@ def _figures(
         name: timed_often(lambda ask=ask: ask(a, b), _TIMES[n])  # type: ignore[misc]
         for name, ask in asked.items()
     }
-    medians = rounds(jobs, count)
+    medians = rounds(jobs, count, rest=_REST)
     return [
         Figure(
             f"{name} / {library}",

@@ -64,7 +64,8 @@ def _together(server: Server, seconds: float) -> list[Figure]:
 def _rate(processes: list[Client], sessions: int, seconds: float) -> float:
     for each in processes:
         each.order((sessions, seconds))
-    return sum(each.result() for each in processes) * SMALL_STEPS / seconds
+    done: int = sum(each.result() for each in processes)
+    return done * SMALL_STEPS / seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def large_blocks(connection: bh.Connection, order: tuple[int, int, float]) -> li
     kind, steps, seconds = order
     large = _LARGE[kind]
     end = time.perf_counter() + seconds
-    taken = []
+    taken: list[float] = []
     while not taken or time.perf_counter() < end:
         with bh.Tape(connection) as tape:
             last = large.record(tape, steps)
