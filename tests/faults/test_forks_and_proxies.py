@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.programs import run
-from tests.faults.ways import Way
+from tests.faults.ways import WAYS, Way
 
 _FORKING = """
 def child(work):
@@ -144,11 +144,12 @@ _PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")
     "no_proxy",
     [None, *(pytest.param(each, marks=pytest.mark.slow) for each in ("", "example.org"))],
 )
+@pytest.mark.parametrize(
+    "dialled", [way for way in WAYS if way.by != "embedded"], ids=lambda way: way.name
+)
 def test_proxies_of_the_environment_are_not_asked_for_this_machine(
-    way: Way, targets: Mapping[str, str], no_proxy: str | None
+    dialled: Way, targets: Mapping[str, str], no_proxy: str | None
 ) -> None:
-    if way.by == "embedded":
-        pytest.skip("nothing is dialled")
     environment: dict[str, str] = {}
     for name in _PROXIES:
         environment |= dict.fromkeys((name, name.upper()), "http://127.0.0.1:1")
@@ -157,7 +158,7 @@ def test_proxies_of_the_environment_are_not_asked_for_this_machine(
     )
     if no_proxy is not None:
         environment |= {"no_proxy": no_proxy, "NO_PROXY": no_proxy}
-    done = run(way, targets, clear + "print(square(connect()))", environment=environment)
+    done = run(dialled, targets, clear + "print(square(connect()))", environment=environment)
     assert (done.returncode, done.stdout) == (0, "6.0\n"), done.stderr
 
 
