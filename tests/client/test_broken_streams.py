@@ -116,7 +116,9 @@ def test_an_answer_cut_anywhere_is_asked_for_again_and_the_steps_run_once(broken
 
 def test_an_upload_that_breaks_is_sent_again(broken: Broken) -> None:
     pauses: list[float] = []
-    broken.retries(sleep=lambda seconds: pauses.append(seconds))
+    broken.retries()
+    transport: Any = broken.tape._core.connection._ready()
+    transport._sleep = pauses.append
     y = bh.negative(broken.tape.leaf(ARRAY))
     broken.proxy.reset()
     broken.proxy.cut_up = CHUNK_BYTES
@@ -180,7 +182,7 @@ def test_a_server_that_is_gone_is_named_after_a_few_tries() -> None:
     pauses: list[float] = []
     with bh.connect("127.0.0.1:1", timeout=60) as connection:
         transport: Any = connection._ready()
-        transport._retries = Retries(sleep=pauses.append)
+        transport._sleep = pauses.append
         tape = bh.Tape(connection)
         with pytest.raises(bh.Unavailable, match="backhaul serve"):
             bh.sum(tape.leaf(np.ones(1_000_000))).numpy()

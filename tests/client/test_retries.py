@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import backhaul as bh
-from backhaul.retries import Retries
-from backhaul.transport.streams import may_repeat
+from backhaul.retries import Attempt, Pause, Retries
+from backhaul.steps import run
+from backhaul.transport.delivery import may_repeat
 from backhaul_proto.errors import make_error
 
 
@@ -22,45 +23,45 @@ class Time:
         self._failures = failures
         self._error = error or make_error("UNAVAILABLE", "It broke.")
 
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-
-    def attempt(self, left: float | None) -> str:
-        self.left.append(left)
+    def do(self, step: Attempt | Pause) -> str | None:
+        if isinstance(step, Pause):
+            self.pauses.append(step.seconds)
+            self.now += step.seconds
+            return None
+        self.left.append(step.left)
         self.now += 1.0
         if len(self.left) <= self._failures:
             raise self._error
         return "done"
 
     def policy(self, random: float = 1.0, **of: Any) -> Retries:
-        return Retries(clock=lambda: self.now, sleep=self.sleep, random=lambda: random, **of)
+        return Retries(clock=lambda: self.now, random=lambda: random, **of)
 
 
 def test_what_succeeds_is_done_once() -> None:
     time = Time(0)
-    assert time.policy().run(time.attempt, 9.0, may_repeat) == "done"
+    assert run(time.policy().steps(9.0, may_repeat), time.do) == "done"
     assert (time.left, time.pauses) == ([9.0], [])
 
 
 def test_pauses_double_up_to_the_longest_and_are_half_chance() -> None:
     time = Time(5)
     policy = time.policy(1.0, tries=6, first_pause=0.5, longest_pause=3.0)
-    assert policy.run(time.attempt, None, may_repeat) == "done"
+    assert run(policy.steps(None, may_repeat), time.do) == "done"
     assert time.pauses == [0.5, 1.0, 2.0, 3.0, 3.0]
     assert time.left == [None] * 6
     time = Time(2)
-    assert time.policy(0.0, first_pause=0.5).run(time.attempt, None, may_repeat) == "done"
+    assert run(time.policy(0.0, first_pause=0.5).steps(None, may_repeat), time.do) == "done"
     assert time.pauses == [0.25, 0.5]
     time = Time(1)
-    assert time.policy(0.5, first_pause=0.5).run(time.attempt, None, may_repeat) == "done"
+    assert run(time.policy(0.5, first_pause=0.5).steps(None, may_repeat), time.do) == "done"
     assert time.pauses == [0.375]
 
 
 def test_after_a_few_tries_the_last_error_is_raised() -> None:
     time = Time(99)
     with pytest.raises(bh.Unavailable, match="It broke"):
-        time.policy(tries=3).run(time.attempt, None, may_repeat)
+        run(time.policy(tries=3).steps(None, may_repeat), time.do)
     assert len(time.left) == 3
     assert len(time.pauses) == 2
 
@@ -68,7 +69,7 @@ def test_after_a_few_tries_the_last_error_is_raised() -> None:
 def test_each_try_gets_what_is_left_and_none_begins_after_the_timeout() -> None:
     time = Time(99)
     with pytest.raises(bh.Unavailable):
-        time.policy(first_pause=1.0).run(time.attempt, 4.5, may_repeat)
+        run(time.policy(first_pause=1.0).steps(4.5, may_repeat), time.do)
     assert time.left == [4.5, 2.5]  # a try of a second, a pause of one; the next would begin at 5.0
     assert time.pauses == [1.0]
     assert time.now <= 100.0 + 4.5
@@ -94,15 +95,15 @@ def test_a_stream_is_repeated_only_where_nothing_speaks_against_it(
 ) -> None:
     time = Time(99, error)
     with pytest.raises(bh.BackhaulError):
-        time.policy().run(time.attempt, None, may_repeat)
+        run(time.policy().steps(None, may_repeat), time.do)
     assert len(time.left) == tries
 
 
 def test_an_interrupt_is_no_failure() -> None:
-    def attempt(_: float | None) -> None:
+    def do(_: Attempt | Pause) -> None:
         raise KeyboardInterrupt
 
     time = Time(0)
     with pytest.raises(KeyboardInterrupt):
-        time.policy().run(attempt, None, may_repeat)
+        run(time.policy().steps(None, may_repeat), do)
     assert time.pauses == []

@@ -11,8 +11,7 @@ import pytest
 from tests.client.waiting import wait_until
 
 import backhaul as bh
-from backhaul.retries import Retries
-from backhaul.transport.streams import STREAM_BYTES
+from backhaul.transport.delivery import STREAM_BYTES
 from backhaul_proto.chunks import CHUNK_BYTES
 from backhaul_server.engine.engine import Engine
 from backhaul_server.service.dispatch import Dispatcher
@@ -207,7 +206,7 @@ def test_more_streams_than_the_server_takes_wait_for_their_turn() -> None:
                 taken.release()
 
             transport: Any = connection._ready()
-            transport._retries = Retries(sleep=sleep)
+            transport._sleep = sleep
             with bh.Tape(connection) as tape:
                 assert float(bh.sum(tape.leaf(np.ones(1_000_000)))) == 1e6
             assert len(pauses) == 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from backhaul.aio.driver import drive
 from backhaul.connection import CLOSED_AT_ONCE, AnyConnection
 from backhaul.endpoint import endpoint
+from backhaul.progress import Progress
 from backhaul.server_ops import OpInfo
 from backhaul.unusable import connection_closed, forked, other_event_loop
 from backhaul_proto.catalog.avals import Aval
@@ -34,8 +35,11 @@ def connect(
     token: str | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
+    progress: bool | Callable[[Progress], object] | None = None,
 ) -> Connection:
     """Say where tapes send their work; as `backhaul.connect`, with the same arguments and errors.
+
+    ``progress`` is called in the event loop. There is no ``shared_memory``.
 
     Example:
         >>> import asyncio
@@ -47,7 +51,7 @@ def connect(
         >>> asyncio.run(main())
         3.0
     """
-    return Connection(endpoint(target, token, tls, timeout))
+    return Connection(endpoint(target, token, tls, timeout, progress=progress))
 
 
 class Connection(AnyConnection):
@@ -227,8 +231,10 @@ class Connection(AnyConnection):
             return lambda: made
         from backhaul.transport.aio_grpc import AsyncGrpcTransport
 
-        token, tls = self._endpoint.token, self._endpoint.tls
-        return lambda: AsyncGrpcTransport(target, token=token, tls=tls)
+        at = self._endpoint
+        return lambda: AsyncGrpcTransport(
+            target, token=at.token, tls=at.tls, reporting=at.reporting
+        )
 
 
 class _Default:

@@ -57,6 +57,10 @@ class TransportState:
         if limits.max_message_bytes:  # 0: the server has not said
             self.limits = limits
 
+    def _note(self, answer: Answer) -> None:
+        if answer.limits is not None:
+            self._keep_to(answer.limits)
+
     def _check_usable(self) -> None:
         if os.getpid() != self._process:
             raise forked(self.target)
@@ -131,10 +135,6 @@ class Transport(TransportState, ABC):
     def frozen(self, array: Array) -> Array:
         """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
         return frozen(array)
-
-    def _note(self, answer: Answer) -> None:
-        if answer.limits is not None:
-            self._keep_to(answer.limits)
 
     def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
         """Close a session and free what it holds."""

@@ -67,8 +67,7 @@ class AsyncTransport(TransportState, ABC):
 
     async def execute(self, request: Execute, *, timeout: float | None) -> Answer:
         answer = await self._make(calls.execute(request), timeout)
-        if answer.limits is not None:
-            self._keep_to(answer.limits)
+        self._note(answer)
         return answer
 
     async def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:

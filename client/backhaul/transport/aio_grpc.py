@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,46 @@ import grpc
 import grpc.aio
 import numpy as np
 
+from backhaul.aio.driver import drive
+from backhaul.progress import Reporting
+from backhaul.retries import Attempt, Pause, Retries
 from backhaul.targets import Target
-from backhaul.transport import Reply
+from backhaul.transport import Reply, calls
 from backhaul.transport.aio import AsyncTransport
+from backhaul.transport.calls import Call
 from backhaul.transport.channel import ChannelUser
+from backhaul.transport.delivery import Step, Whole, deliver, nbytes
+from backhaul.transport.streams import METHOD, converse_awaited
 from backhaul.unusable import connection_closed
-from backhaul_proto.messages import SERVICE
+from backhaul_proto.chunks import Outgoing
+from backhaul_proto.messages import SERVICE, Answer, Execute
 
 Array = np.ndarray[Any, Any]
 
 
 class AsyncGrpcTransport(ChannelUser, AsyncTransport):
-    """One channel of gRPC's asyncio client. Made in the event loop that uses it."""
+    """One channel of gRPC's asyncio client. Made in the event loop that uses it.
+
+    Args:
+        target: where to; not an embedded one.
+        token: sent with each call as a bearer token.
+        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+        reporting: is told how far streams are.
+        retries: when a stream that broke is made again.
+    """
 
     def __init__(
-        self, target: Target, *, token: str | None = None, tls: Path | None = None
+        self,
+        target: Target,
+        *,
+        token: str | None = None,
+        tls: Path | None = None,
+        reporting: Reporting | None = None,
+        retries: Retries | None = None,
     ) -> None:
         super().__init__(target, token=token, tls=tls)
+        self._reporting = reporting
+        self._retries = retries or Retries()
         self._wire: grpc.aio.Channel = self._channel(grpc.aio)
         self._stubs: dict[str, Any] = {}
 
@@ -45,12 +69,49 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
         if stub is None:
             stub = self._wire.unary_unary(f"/{SERVICE}/{method}", None, None)
             self._stubs[method] = stub
-        try:
+        with self._errors(timeout, len(data)):
             response = await stub(data, timeout=timeout, metadata=self._metadata_of(session))
+        return self._response(reply, response)
+
+    async def execute(self, request: Execute, *, timeout: float | None) -> Answer:
+        call = calls.execute(request)
+
+        async def do(step: Step) -> Answer | None:
+            match step:
+                case Whole(timeout):
+                    return await self._make(call, timeout)
+                case Attempt(left):
+                    return await self._stream(call, left)
+                case Pause(seconds):
+                    await asyncio.sleep(seconds)
+                    return None
+
+        work = deliver(request, call, self.limits, self._retries, timeout)
+        answer = await drive(work, do, nullcontext())
+        self._note(answer)
+        return answer
+
+    async def _stream(self, call: Call[Answer], timeout: float | None) -> Answer:
+        """One try of an ExecuteStream."""
+        self._check_usable()
+        self.calls[METHOD] += 1
+        outgoing = Outgoing(call.header, call.tensors)
+        with self._errors(timeout, nbytes(call)):
+            stub: Any = self._wire.stream_stream(f"/{SERVICE}/{METHOD}", None, None)
+            begun = stub(timeout=timeout, metadata=self._metadata_of(call.session))
+            with nullcontext() if self._reporting is None else self._reporting() as report:
+                return call.read(*await converse_awaited(begun, outgoing, report))
+
+    @contextmanager
+    def _errors(self, timeout: float | None, size: int) -> Iterator[None]:
+        """What gRPC raises inside, as ours."""
+        try:
+            yield
         except grpc.RpcError as failed:
+            failed.__traceback__ = None  # our frames hold the call, and the call the error
             if self._closed:
                 raise connection_closed(self.target) from None
-            raise self._error(failed, timeout, len(data)) from None
+            raise self._error(failed, timeout, size) from None
         except grpc.aio.UsageError:
             if not self._closed:
                 raise
@@ -60,7 +121,6 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
             if not self._closed or (task is not None and task.cancelling()):
                 raise
             raise connection_closed(self.target) from None  # so gRPC ends the calls of a channel
-        return self._response(reply, response)
 
     async def _close(self) -> None:
         await self._wire.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,13 +13,22 @@ import grpc
 import numpy as np
 
 from backhaul.progress import Reporting
-from backhaul.retries import Retries
+from backhaul.retries import Attempt, Pause, Retries
+from backhaul.steps import run
 from backhaul.targets import Target
 from backhaul.transport import Reply, Transport, calls
 from backhaul.transport.calls import Call
 from backhaul.transport.channel import ChannelUser
+from backhaul.transport.delivery import (
+    STREAM_BYTES,
+    Step,
+    Whole,
+    deliver,
+    may_be_streamed,
+    nbytes,
+)
 from backhaul.transport.shared_memory import OF_SEGMENTS, Loan, SharedMemory
-from backhaul.transport.streams import METHOD, STREAM_BYTES, converse, may_repeat
+from backhaul.transport.streams import METHOD, converse
 from backhaul.unusable import connection_closed
 from backhaul_proto import codec, tensors
 from backhaul_proto.chunks import Outgoing
@@ -65,6 +75,7 @@ class GrpcTransport(ChannelUser, Transport):
         shared_memory: as for `connect`; the target is of a unix socket where it is true.
         reporting: is told how far streams are.
         retries: when a stream that broke is made again.
+        sleep: waits so many seconds before it.
     """
 
     def __init__(
@@ -76,10 +87,12 @@ class GrpcTransport(ChannelUser, Transport):
         shared_memory: bool | None = False,
         reporting: Reporting | None = None,
         retries: Retries | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(target, token=token, tls=tls)
         self._reporting = reporting
         self._retries = retries or Retries()
+        self._sleep = sleep
         self._shared: SharedMemory | None = None
         if target.kind == "unix" and shared_memory is not False and is_supported():
             beside = side_socket(os.fsencode(target.path))
@@ -114,14 +127,14 @@ class GrpcTransport(ChannelUser, Transport):
         for _ in range(2):  # the second time with new segments: the server may have been restarted
             try:
                 with shared.lend(arrays, request.answer_bytes) as loan:
-                    if not loan.named:
+                    if not loan.named or loan.beside > STREAM_BYTES:
                         break
                     return self._execute_by(loan, header, request.session, timeout)
             except InvalidArgument as error:
                 if error.reason not in OF_SEGMENTS:
                     raise
             except MessageTooLarge as error:  # what had no room in a segment
-                if not _may_be_streamed(error, request):
+                if not may_be_streamed(error, request):
                     raise
                 break
         return self._execute_by_socket(request, timeout)
@@ -141,30 +154,21 @@ class GrpcTransport(ChannelUser, Transport):
         return answer
 
     def _execute_by_socket(self, request: Execute, timeout: float | None) -> Answer:
-        """In one message each way, or in chunks."""
-        limit = STREAM_BYTES
-        if self.limits is not None:
-            limit = min(limit, self.limits.max_message_bytes)
         call = calls.execute(request)
-        started = self._retries.clock()
-        if max(_nbytes(call), request.answer_bytes) <= limit:
-            try:
-                answer = self._make(call, timeout)
-            except MessageTooLarge as error:
-                if not _may_be_streamed(error, request):
-                    raise
-            else:
-                self._note(answer)
-                return answer
-        if timeout is not None:
-            timeout = max(0.0, timeout - (self._retries.clock() - started))
-        answer = self._retries.run(
-            lambda left: self._stream(call, left),
-            timeout,
-            lambda error: bool(request.seq) and may_repeat(error),
-        )
+        work = deliver(request, call, self.limits, self._retries, timeout)
+        answer = run(work, lambda step: self._do(step, call))
         self._note(answer)
         return answer
+
+    def _do(self, step: Step, call: Call[Answer]) -> Answer | None:
+        match step:
+            case Whole(timeout):
+                return self._make(call, timeout)
+            case Attempt(left):
+                return self._stream(call, left)
+            case Pause(seconds):
+                self._sleep(seconds)
+                return None
 
     def _stream(self, call: Call[Answer], timeout: float | None) -> Answer:
         """One try of an ExecuteStream."""
@@ -186,7 +190,7 @@ class GrpcTransport(ChannelUser, Transport):
             )
             if self._closed:
                 raise connection_closed(self.target) from None
-            raise self._error(failed, timeout, _nbytes(call)) from None
+            raise self._error(failed, timeout, nbytes(call)) from None
         except ValueError as error:
             if not self._closed or isinstance(error, BackhaulError):
                 raise
@@ -222,15 +226,3 @@ class GrpcTransport(ChannelUser, Transport):
         self._wire.channel.close()
         if self._shared is not None:
             self._shared.close()
-
-
-def _nbytes(call: Call[Answer]) -> int:
-    return len(call.header) + sum([each.nbytes for each in call.tensors])
-
-
-def _may_be_streamed(error: MessageTooLarge, request: Execute) -> bool:
-    """Whether a request that met the limit of messages may go by a stream after that.
-
-    Of one that was too large itself nothing was run. An answer is given again to a request with a number.
-    """
-    return error.details.get("too_large") == "request" or bool(request.seq)

@@ -44,9 +44,16 @@ class Loan:
         tensors: what is sent: large tensors by their places.
         buffers: where the server may put large tensors of the answer.
         named: the segments of both.
+        beside: bytes of the request and the answer that find no room in shared memory.
     """
 
-    def __init__(self, memory: SharedMemory, arrays: Sequence[Array], room: Region | None) -> None:
+    def __init__(
+        self,
+        memory: SharedMemory,
+        arrays: Sequence[Array],
+        room: Region | None,
+        answer_bytes: int,
+    ) -> None:
         self._memory = memory
         self._copies: list[Array] = []
         self._room = room
@@ -54,6 +61,8 @@ class Loan:
         self.named: set[Segment] = set()
         self.tensors: list[Array | SharedArray] = [self._tensor(each) for each in arrays]
         self.buffers: list[Place] = []
+        self.beside = max(0, answer_bytes - (room.nbytes if room is not None else 0))
+        self.beside += sum(each.nbytes for each in self.tensors if isinstance(each, np.ndarray))
         if room is not None:
             self.buffers.append(room.place)
             self.named.add(room.segment)
@@ -159,7 +168,7 @@ class SharedMemory:
         Raises:
             Unavailable: SHARED_MEMORY_UNAVAILABLE, where it is demanded.
         """
-        loan = Loan(self, arrays, self._room(answer_bytes))
+        loan = Loan(self, arrays, self._room(answer_bytes), answer_bytes)
         large = any(
             isinstance(each, np.ndarray) and each.nbytes >= MIN_BYTES for each in loan.tensors
         )
