@@ -198,6 +198,8 @@ def write_execute(request: Execute) -> Parts:
     )
     if request.memory_limit:
         message.options.memory_limit = request.memory_limit
+    if request.lease_seconds:
+        message.options.lease_seconds = request.lease_seconds
     if request.block is not None:
         message.block.hash = request.block.hash
         message.block.base_id = request.block.base_id
@@ -268,6 +270,7 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
         question=question,
         release=list(message.release),
         memory_limit=message.options.memory_limit,
+        lease_seconds=message.options.lease_seconds,
     )
 
 
@@ -444,13 +447,15 @@ def _read_failure(message: service_pb2.Failure) -> Failure:
 def limits_message(limits: Limits) -> service_pb2.Limits:
     """Limits as they travel."""
     return service_pb2.Limits(
-        max_message_bytes=limits.max_message_bytes, session_memory=limits.session_memory
+        max_message_bytes=limits.max_message_bytes,
+        session_memory=limits.session_memory,
+        lease_seconds=limits.lease_seconds,
     )
 
 
 def read_limits(message: service_pb2.Limits) -> Limits:
     """Limits as plain data."""
-    return Limits(message.max_message_bytes, message.session_memory)
+    return Limits(message.max_message_bytes, message.session_memory, message.lease_seconds)
 
 
 # Contraction paths

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+
+RETRY_AFTER: Final = "retry_after"
+"""The fact of an error that says after how many seconds the same request may succeed; nothing of it was run."""
 
 
 class BackhaulError(Exception):

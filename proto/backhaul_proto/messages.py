@@ -134,7 +134,8 @@ def asked_node(question: Question) -> int:
 class Execute:
     """A block of steps and the questions at its end; see ExecuteRequest.
 
-    ``memory_limit`` is an option of the session that it opens, in bytes; 0: what the server allows.
+    ``memory_limit`` (bytes) and ``lease_seconds`` are options of the session that it opens; 0: what the server
+    allows.
     ``answer_bytes`` does not travel: what the answer's large tensors will take at most, as far as the client
     knows, for a transport that makes room for them or chooses the way by it.
     """
@@ -150,6 +151,7 @@ class Execute:
     release: Sequence[int] = ()
     memory_limit: int = 0
     answer_bytes: int = 0
+    lease_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +186,12 @@ class Limits:
     Attributes:
         max_message_bytes: largest message either way.
         session_memory: bytes that a session may use at most; 0: the server has not said.
+        lease_seconds: seconds after its last call at which a session ends; 0: it does not end by itself.
     """
 
     max_message_bytes: int
     session_memory: int = 0
+    lease_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,35 @@ class SessionInfo:
     age_seconds: float
     last_seq: int
     memory_limit: int = 0
+    lease_left_seconds: float = 0.0
+    steps: int = 0
+    busy_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session as it is listed; see SessionSummary in service.proto."""
+
+    digest: bytes
+    info: SessionInfo
+    busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A session whose lease is renewed; see Renewal in service.proto."""
+
+    session: bytes
+    release: Sequence[int] = ()
+    answered: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndedSession:
+    """A session that has ended, and why; see EndedSession in service.proto."""
+
+    session: bytes
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,18 +35,22 @@ class GetServerInfoResponse(_message.Message):
     def __init__(self, version: _Optional[str] = ..., protocol: _Optional[str] = ..., backend: _Optional[str] = ..., ops_digest: _Optional[bytes] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ...) -> None: ...
 
 class Limits(_message.Message):
-    __slots__ = ("max_message_bytes", "session_memory")
+    __slots__ = ("max_message_bytes", "session_memory", "lease_seconds")
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SESSION_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    LEASE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     max_message_bytes: int
     session_memory: int
-    def __init__(self, max_message_bytes: _Optional[int] = ..., session_memory: _Optional[int] = ...) -> None: ...
+    lease_seconds: float
+    def __init__(self, max_message_bytes: _Optional[int] = ..., session_memory: _Optional[int] = ..., lease_seconds: _Optional[float] = ...) -> None: ...
 
 class SessionOptions(_message.Message):
-    __slots__ = ("memory_limit",)
+    __slots__ = ("memory_limit", "lease_seconds")
     MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     memory_limit: int
-    def __init__(self, memory_limit: _Optional[int] = ...) -> None: ...
+    lease_seconds: float
+    def __init__(self, memory_limit: _Optional[int] = ..., lease_seconds: _Optional[float] = ...) -> None: ...
 
 class ExecuteStreamRequest(_message.Message):
     __slots__ = ("header", "chunk")
@@ -105,18 +109,90 @@ class GetSessionRequest(_message.Message):
     def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ...) -> None: ...
 
 class GetSessionResponse(_message.Message):
-    __slots__ = ("nodes", "bytes", "age_seconds", "last_seq", "memory_limit")
+    __slots__ = ("nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds")
     NODES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     AGE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
     MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    BUSY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     nodes: int
     bytes: int
     age_seconds: float
     last_seq: int
     memory_limit: int
-    def __init__(self, nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ...) -> None: ...
+    lease_left_seconds: float
+    steps: int
+    busy_seconds: float
+    def __init__(self, nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ...) -> None: ...
+
+class RenewLeaseRequest(_message.Message):
+    __slots__ = ("epoch", "sessions")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    epoch: bytes
+    sessions: _containers.RepeatedCompositeFieldContainer[Renewal]
+    def __init__(self, epoch: _Optional[bytes] = ..., sessions: _Optional[_Iterable[_Union[Renewal, _Mapping]]] = ...) -> None: ...
+
+class Renewal(_message.Message):
+    __slots__ = ("id", "release", "answered")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    release: _containers.RepeatedScalarFieldContainer[int]
+    answered: int
+    def __init__(self, id: _Optional[bytes] = ..., release: _Optional[_Iterable[int]] = ..., answered: _Optional[int] = ...) -> None: ...
+
+class RenewLeaseResponse(_message.Message):
+    __slots__ = ("ended",)
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    ended: _containers.RepeatedCompositeFieldContainer[EndedSession]
+    def __init__(self, ended: _Optional[_Iterable[_Union[EndedSession, _Mapping]]] = ...) -> None: ...
+
+class EndedSession(_message.Message):
+    __slots__ = ("id", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    reason: str
+    def __init__(self, id: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ListSessionsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSessionsResponse(_message.Message):
+    __slots__ = ("sessions",)
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedCompositeFieldContainer[SessionSummary]
+    def __init__(self, sessions: _Optional[_Iterable[_Union[SessionSummary, _Mapping]]] = ...) -> None: ...
+
+class SessionSummary(_message.Message):
+    __slots__ = ("digest", "nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds", "busy")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    BUSY_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    nodes: int
+    bytes: int
+    age_seconds: float
+    last_seq: int
+    memory_limit: int
+    lease_left_seconds: float
+    steps: int
+    busy_seconds: float
+    busy: bool
+    def __init__(self, digest: _Optional[bytes] = ..., nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ..., busy: bool = ...) -> None: ...
 
 class LeafRequest(_message.Message):
     __slots__ = ("session", "node", "value", "tangent", "constant")

@@ -34,6 +34,16 @@ class BackhaulServiceStub(object):
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.GetSessionRequest.SerializeToString,
                 response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.GetSessionResponse.FromString,
                 )
+        self.RenewLease = channel.unary_unary(
+                '/backhaul.v1.BackhaulService/RenewLease',
+                request_serializer=backhaul__proto_dot_v1_dot_service__pb2.RenewLeaseRequest.SerializeToString,
+                response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.RenewLeaseResponse.FromString,
+                )
+        self.ListSessions = channel.unary_unary(
+                '/backhaul.v1.BackhaulService/ListSessions',
+                request_serializer=backhaul__proto_dot_v1_dot_service__pb2.ListSessionsRequest.SerializeToString,
+                response_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ListSessionsResponse.FromString,
+                )
         self.Leaf = channel.unary_unary(
                 '/backhaul.v1.BackhaulService/Leaf',
                 request_serializer=backhaul__proto_dot_v1_dot_service__pb2.LeafRequest.SerializeToString,
@@ -128,6 +138,20 @@ class BackhaulServiceServicer(object):
 
     def GetSession(self, request, context):
         """What a session holds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenewLease(self, request, context):
+        """Keeps sessions alive that no other call is made for, and frees nodes of them: see LEASES.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSessions(self, request, context):
+        """The caller's own sessions on this server, without their ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -247,6 +271,16 @@ def add_BackhaulServiceServicer_to_server(servicer, server):
                     servicer.GetSession,
                     request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.GetSessionRequest.FromString,
                     response_serializer=backhaul__proto_dot_v1_dot_service__pb2.GetSessionResponse.SerializeToString,
+            ),
+            'RenewLease': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewLease,
+                    request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.RenewLeaseRequest.FromString,
+                    response_serializer=backhaul__proto_dot_v1_dot_service__pb2.RenewLeaseResponse.SerializeToString,
+            ),
+            'ListSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSessions,
+                    request_deserializer=backhaul__proto_dot_v1_dot_service__pb2.ListSessionsRequest.FromString,
+                    response_serializer=backhaul__proto_dot_v1_dot_service__pb2.ListSessionsResponse.SerializeToString,
             ),
             'Leaf': grpc.unary_unary_rpc_method_handler(
                     servicer.Leaf,
@@ -388,6 +422,40 @@ class BackhaulService(object):
         return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/GetSession',
             backhaul__proto_dot_v1_dot_service__pb2.GetSessionRequest.SerializeToString,
             backhaul__proto_dot_v1_dot_service__pb2.GetSessionResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def RenewLease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/RenewLease',
+            backhaul__proto_dot_v1_dot_service__pb2.RenewLeaseRequest.SerializeToString,
+            backhaul__proto_dot_v1_dot_service__pb2.RenewLeaseResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/backhaul.v1.BackhaulService/ListSessions',
+            backhaul__proto_dot_v1_dot_service__pb2.ListSessionsRequest.SerializeToString,
+            backhaul__proto_dot_v1_dot_service__pb2.ListSessionsResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,13 +15,13 @@ from grpc_reflection.v1alpha import reflection
 
 from backhaul_proto import codec, tensors
 from backhaul_proto.chunks import MAX_CHUNK_BYTES
-from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.errors import make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
+from backhaul_server.service.entry import Entry
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
-from backhaul_server.service.status import refuse
 from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
 from backhaul_server.service.streams import ExecuteStream
 from backhaul_server.workers.call import Call
@@ -55,6 +54,7 @@ class Server:
         threads: how many calls may be in the server at once, waiting ones included; streams apart.
         streams: how many streams may be in the server at once.
         shared_memory: most bytes of memory shared with clients of unix sockets; 0: none is offered.
+        entry: what stands at the door; left out: anybody may come in, and as many as there are threads.
 
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
@@ -68,16 +68,18 @@ class Server:
         threads: int = 64,
         streams: int = 16,
         shared_memory: int = 0,
+        entry: Entry | None = None,
     ) -> None:
+        entry = entry or Entry()
         self._dispatcher = dispatcher
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
-        self._stream = ExecuteStream(dispatcher, streams)
+        self._stream = ExecuteStream(dispatcher, entry, streams)
         # A chunk is taken whatever the limit is; other messages are checked against it here.
         limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
             ThreadPoolExecutor(threads, "backhaul-call"),
-            handlers=[_Handlers(dispatcher, self._segments, self._stream)],
+            handlers=[_Handlers(dispatcher, entry, self._segments, self._stream)],
             options=[
                 *_OPTIONS,
                 ("grpc.max_receive_message_length", limit),
@@ -150,10 +152,12 @@ class Server:
 class _Handlers(grpc.GenericRpcHandler):
     """The service's methods, as handlers of raw bytes: what cannot be parsed gets a typed error too."""
 
-    def __init__(self, dispatcher: Dispatcher, segments: Segments, stream: ExecuteStream) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, entry: Entry, segments: Segments, stream: ExecuteStream
+    ) -> None:
         self._methods: dict[str, Any] = {
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(
-                _Method(dispatcher, segments, name), None, None
+                _Method(dispatcher, entry, segments, name), None, None
             )
             for name in HANDLERS
         }
@@ -168,24 +172,18 @@ class _Handlers(grpc.GenericRpcHandler):
 class _Method:
     """One call of the service: bytes in, bytes out, errors as statuses."""
 
-    def __init__(self, dispatcher: Dispatcher, segments: Segments, name: str) -> None:
+    def __init__(self, dispatcher: Dispatcher, entry: Entry, segments: Segments, name: str) -> None:
         self._dispatcher = dispatcher
+        self._entry = entry
         self._segments = segments
         self._name = name
         self._request = request_type(name)
 
     def __call__(self, data: bytes, context: Any) -> bytes:
-        started = time.monotonic()
-        call = Call(context.time_remaining())
-        context.add_callback(call.cancel)
-        try:
-            response = guarded(self._name, lambda: self._answer(data, call))
-        except BackhaulError as error:
-            refuse(context, error, self._name, started)
-        log.debug("answered", extra={"method": self._name, "ms": _ms(started)})
-        return response
+        with self._entry.visit(self._name, context) as visit:
+            return guarded(self._name, lambda: self._answer(data, visit.principal, visit.call))
 
-    def _answer(self, data: bytes, call: Call) -> bytes:
+    def _answer(self, data: bytes, principal: str, call: Call) -> bytes:
         limit = self._dispatcher.limits.max_message_bytes
         if len(data) > limit:
             raise make_error(
@@ -198,17 +196,19 @@ class _Method:
             )
         message: Any = codec.parse(self._request, data)
         if self._name not in _TENSORS_BESIDE:
-            return _joined(*self._dispatcher.answer(self._name, message, [], "", call), limit)
+            return _joined(
+                *self._dispatcher.answer(self._name, message, [], principal, call), limit
+            )
         limit = min(limit, message.max_response_bytes or limit)
         named = tensors.shared_arrays(message.tensors)
         buffers = codec.read_response_buffers(message)
         if not named and not buffers:
             arrays = tensors.read_all(message.tensors)
-            answer = self._dispatcher.answer(self._name, message, arrays, "", call)
+            answer = self._dispatcher.answer(self._name, message, arrays, principal, call)
             return _joined(*answer, limit)
-        with self._segments.request("", named, buffers) as lent:
+        with self._segments.request(principal, named, buffers) as lent:
             arrays = tensors.read_all(message.tensors, lent.read)
-            header, results = self._dispatcher.answer(self._name, message, arrays, "", call)
+            header, results = self._dispatcher.answer(self._name, message, arrays, principal, call)
             return _joined(header, lent.put(results), limit)
 
 
@@ -225,10 +225,6 @@ def _joined(header: bytes, results: Sequence[Array | SharedArray], limit: int) -
             limit=limit,
         )
     return tensors.join(header, results)
-
-
-def _ms(started: float) -> float:
-    return round((time.monotonic() - started) * 1e3, 3)
 
 
 def _check_unix_path(path: str) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import time
+import math
 from typing import Any, Final, NoReturn
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from backhaul_proto.errors import BackhaulError, status_of
-
-log = logging.getLogger("backhaul.server")
+from backhaul_proto.errors import RETRY_AFTER, BackhaulError, status_of
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 DOMAIN: Final = "backhaul"
@@ -24,12 +23,10 @@ _MESSAGE_BYTES: Final = 1024
 _FIELD_BYTES: Final = 256
 
 
-def refuse(context: Any, error: BackhaulError, method: str, started: float) -> NoReturn:
-    """End a call with an error. ``started`` is when it began, by `time.monotonic`."""
-    ms = round((time.monotonic() - started) * 1e3, 3)
-    log.info("refused", extra={"method": method, "reason": error.reason, "ms": ms})
+def refuse(context: Any, error: BackhaulError) -> NoReturn:
+    """End a call with an error."""
     context.set_trailing_metadata(((DETAILS_KEY, details_of(error)),))
-    context.abort(code_of(error), cut(error.message, 1024))
+    context.abort(code_of(error), cut(error.message, _MESSAGE_BYTES))
     raise AssertionError  # abort raises
 
 
@@ -50,10 +47,18 @@ def details_of(error: BackhaulError) -> bytes:
         if room < 0:
             break
         info.metadata[name] = short
-    packed = AnyMessage()
-    packed.Pack(info)
-    status.details.append(packed)
+    _pack(info, status)
+    if RETRY_AFTER in error.details:
+        fraction, whole = math.modf(float(error.details[RETRY_AFTER]))
+        delay = Duration(seconds=int(whole), nanos=int(fraction * 1e9))
+        _pack(RetryInfo(retry_delay=delay), status)
     return status.SerializeToString()
+
+
+def _pack(detail: Message, status: Status) -> None:
+    packed = AnyMessage()
+    packed.Pack(detail)
+    status.details.append(packed)
 
 
 def cut(text: str, limit: int) -> str:

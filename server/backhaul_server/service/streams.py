@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -15,14 +13,14 @@ from backhaul_proto.chunks import Incoming, Outgoing
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.service.dispatch import Dispatcher, guarded
-from backhaul_server.service.status import refuse
-from backhaul_server.workers.call import Call
-
-log = logging.getLogger("backhaul.server")
+from backhaul_server.service.entry import Entry, Visit
 
 METHOD: Final = "ExecuteStream"
 _REFUSING: Final = 4
 """Threads beyond those of the streams: they tell further ones that the server is busy."""
+
+_TRY_AGAIN: Final = 0.2
+"""Seconds after which one that was refused may come again."""
 
 
 class ExecuteStream:
@@ -33,36 +31,32 @@ class ExecuteStream:
 
     Args:
         dispatcher: what answers.
+        entry: what stands at the door.
         streams: how many there may be at once.
     """
 
-    def __init__(self, dispatcher: Dispatcher, streams: int) -> None:
+    def __init__(self, dispatcher: Dispatcher, entry: Entry, streams: int) -> None:
         self._dispatcher = dispatcher
+        self._entry = entry
         self._streams = streams
         self._free = threading.Semaphore(streams)
         self.experimental_thread_pool = ThreadPoolExecutor(streams + _REFUSING, "backhaul-stream")
 
     def __call__(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        started = time.monotonic()
-        call = Call(context.time_remaining())
-        context.add_callback(call.cancel)
-        if not self._free.acquire(blocking=False):
-            refuse(context, self._busy(), METHOD, started)
-        try:
+        with self._entry.visit(METHOD, context) as visit:
+            if not self._free.acquire(blocking=False):
+                raise self._busy()
             try:
-                answer = guarded(METHOD, lambda: self._answer(_received(messages), call))
-            except BackhaulError as error:
-                refuse(context, error, METHOD, started)
-            yield from answer
-        finally:
-            self._free.release()
-        log.debug("answered", extra={"method": METHOD})
+                answer = guarded(METHOD, lambda: self._answer(_received(messages), visit))
+                yield from answer
+            finally:
+                self._free.release()
 
     def close(self) -> None:
         """No more streams come."""
         self.experimental_thread_pool.shutdown(wait=False)
 
-    def _answer(self, messages: Iterator[bytes], call: Call) -> Outgoing:
+    def _answer(self, messages: Iterator[bytes], visit: Visit) -> Outgoing:
         incoming: Incoming[service_pb2.ExecuteRequest] = Incoming(service_pb2.ExecuteStreamRequest)
         first = next(messages, None)
         if first is None:
@@ -70,13 +64,15 @@ class ExecuteStream:
                 "MALFORMED_REQUEST", "The stream ended before its header, the first message."
             )
         request = incoming.begin(first)
-        arrival = self._dispatcher.expect(request, incoming.declared, "", call)
+        arrival = self._dispatcher.expect(request, incoming.declared, visit.principal, visit.call)
         try:
             incoming.allocate()
             for message in messages:
                 incoming.feed(message)
             arrays = incoming.finish()
-            header, results = self._dispatcher.execute_arrived(request, arrays, arrival, "", call)
+            header, results = self._dispatcher.execute_arrived(
+                request, arrays, arrival, visit.principal, visit.call
+            )
         finally:
             arrival.release()
         return Outgoing(header, results)
@@ -87,6 +83,7 @@ class ExecuteStream:
             f"The server carries {self._streams} large requests and answers already, and takes no more at "
             "once. Nothing was run. Try again later, or start it with a larger --streams.",
             streams=self._streams,
+            retry_after=_TRY_AGAIN,
         )
 
 
