@@ -198,9 +198,9 @@ def test_streams_are_limited_and_other_calls_are_not_kept_waiting(service: Servi
         calls = [service.stub.ExecuteStream(each, timeout=30) for each in (one, two)]
         wait_until(lambda: service.held == 2 * ARRAY.nbytes)
         _, reason, facts = told(service, [Message(header=header(ARRAY))])
-    assert reason == "SERVER_BUSY"
-    assert facts.pop("retry_after")  # seconds
-    assert facts == {"streams": "2"}
+        assert reason == "SERVER_BUSY"
+        assert facts.pop("retry_after")  # seconds
+        assert facts == {"streams": "2"}
         assert service.stub.GetServerInfo(service_pb2.GetServerInfoRequest(), timeout=30).version
         for call in calls:
             call.cancel()

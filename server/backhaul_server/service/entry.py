@@ -1,4 +1,4 @@
-"""The way in of every call that comes by gRPC: who asks, whether there is room, what is told of it afterwards.
+"""The way in of every call that comes by gRPC: who asks, whether there is room, who is told of it.
 
 All of it runs in the call's own handler. gRPC's interceptors would run on the thread that polls the sockets,
 and `maximum_concurrent_rpcs` would refuse health checks too, without a word why.
