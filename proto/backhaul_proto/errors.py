@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 RETRY_AFTER: Final = "retry_after"
-"""The fact of an error that says after how many seconds the same request may succeed; nothing of it was run."""
+"""Seconds, a fact of an error: the same request may succeed after so long. Nothing of it was run."""
 
 
 class BackhaulError(Exception):

@@ -162,7 +162,9 @@ class Visit:
             self._entry.admission.leave(self.principal, self.method)
         if isinstance(error, BackhaulError):
             self._end(error)
-        broken = error and make_error("CANCELLED", "The call ended before its answer was sent.")
+        broken = None
+        if error is not None:
+            broken = make_error("CANCELLED", "The call ended before its answer was sent.")
         for each in self._entry.observers:
             each.ended(self, broken)
 
