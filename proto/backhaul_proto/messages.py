@@ -135,8 +135,8 @@ class Execute:
     """A block of steps and the questions at its end; see ExecuteRequest.
 
     ``memory_limit`` (bytes) and ``lease_seconds`` are options of the session that it opens; 0: what the
-    server allows. ``answer_bytes`` does not travel: what the answer's large tensors will take at most, as far as the client
-    knows, for a transport that makes room for them or chooses the way by it.
+    server allows. ``answer_bytes`` does not travel: what the answer's large tensors will take at most, as
+    far as the client knows, for a transport that makes room for them or chooses the way by it.
     """
 
     session: bytes
