@@ -222,7 +222,7 @@ def _parts(result: Any) -> list[Any]:
     return [result]
 
 
-@pytest.mark.parametrize(("name", "function"), _functions())
+@pytest.mark.parametrize(("name", "function"), list(_functions()))
 def test_a_function_of_numpys(name: str, function: Function, leaf: bh.TrackedTensor) -> None:
     recorded = False
     for arguments in ARGUMENTS:

@@ -72,6 +72,7 @@ def test_far_diagonals(tape: bh.Tape) -> None:
         np.testing.assert_array_equal(bh.tril(x, k=k).numpy(), np.tril(a, max(-2, min(k, 3))))
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_dtypes_and_arrays_with_another_meaning_are_refused(tape: bh.Tape) -> None:
     x = tape.leaf([1.0, 2.0])
     for dtype in ("f2", "O", "U3", "M8[s]", "V4", np.longdouble):
