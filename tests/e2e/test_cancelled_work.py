@@ -1,4 +1,4 @@
-"""A block of ten seconds that nobody waits for any more stops with the step at hand; the tape is as before."""
+"""A block of ten seconds that nobody waits for any more stops at its next step; the tape is as before."""
 
 from __future__ import annotations
 
