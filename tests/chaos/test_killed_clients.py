@@ -1,0 +1,14 @@
+"""A short form: a few killed clients."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_nothing_is_left_of_killed_clients() -> None:
+    command = [sys.executable, "-m", "tests.chaos.killed_clients", "--clients", "10", "--seed", "5"]
+    # In a process of its own: it forks clients, which gRPC allows only before it is used.
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "nothing is left of them" in ran.stdout
