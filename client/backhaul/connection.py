@@ -24,7 +24,7 @@ from backhaul.steps import run
 from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
-from backhaul_proto.errors import BackhaulError, SessionClosed, TransportError
+from backhaul_proto.errors import BackhaulError, TransportError
 from backhaul_proto.messages import (
     Answer,
     ContractionCost,
@@ -247,12 +247,7 @@ class Connection(AnyConnection):
 
     def execute(self, request: Execute) -> Answer:
         """One request of a session."""
-        try:
-            return self._ready().execute(request, timeout=self.timeout)
-        except SessionClosed:
-            if not self._closed:
-                raise
-        raise connection_closed(self._target)  # another thread did that, and its sessions went with it
+        return self._ready().execute(request, timeout=self.timeout)
 
     def frozen(self, array: Array) -> Array:
         """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
@@ -303,8 +298,6 @@ class Connection(AnyConnection):
             self._ready().close_session(session, epoch, timeout=self.timeout)
 
     def _ready(self) -> Transport:
-        if self._closed:
-            raise connection_closed(self._target)
         transport = self._transport or self._open()
         if self._forgotten:
             self._end_forgotten(transport, CLOSED_AT_ONCE)

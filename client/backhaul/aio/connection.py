@@ -22,7 +22,7 @@ from backhaul.server_ops import OpInfo
 from backhaul.unusable import connection_closed, forked, other_event_loop
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
-from backhaul_proto.errors import BackhaulError, SessionClosed
+from backhaul_proto.errors import BackhaulError
 from backhaul_proto.messages import (
     Answer,
     ContractionCost,
@@ -181,12 +181,7 @@ class Connection(AnyConnection):
         transport = self._transport
         if transport is None or self._forgotten:
             transport = await self._ready()
-        try:
-            return await transport.execute(request, timeout=self.timeout)
-        except SessionClosed:
-            if not self._closed:
-                raise
-        raise connection_closed(self._target)  # its sessions went with it
+        return await transport.execute(request, timeout=self.timeout)
 
     def opened(self, core: Core) -> None:
         """The session of a tape was opened: from now on its lease is renewed."""
