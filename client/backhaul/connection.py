@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Generator
 from types import TracebackType
@@ -18,24 +17,15 @@ from backhaul.constants import frozen
 from backhaul.endpoint import Endpoint, endpoint
 from backhaul.known_blocks import KnownBlocks
 from backhaul.progress import Progress
-from backhaul.renewals import Renewals, RenewingThread
 from backhaul.server_ops import OpInfo
 from backhaul.steps import run
 from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError, TransportError
-from backhaul_proto.messages import (
-    Answer,
-    ContractionCost,
-    Execute,
-    Inferred,
-    ServerInfo,
-    SessionSummary,
-)
+from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
 
 if TYPE_CHECKING:
-    from backhaul.core import Core
     from backhaul.recorder import Recorder
     from backhaul.session import Session
     from backhaul.transport import Transport
@@ -91,7 +81,7 @@ def connect(
     return Connection(endpoint(target, token, tls, timeout, shared_memory, progress))
 
 
-class AnyConnection(ABC):
+class AnyConnection:
     """What a connection is, whether its calls are waited for or awaited.
 
     Attributes:
@@ -106,7 +96,6 @@ class AnyConnection(ABC):
         self.known_blocks = KnownBlocks()
         self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], Inferred] = {}
         self._closed = False
-        self._renewals = Renewals()
         # (session, epoch) of tapes that are gone. Finalizers append; the next call closes them.
         self._forgotten: deque[tuple[bytes, bytes]] = deque()
 
@@ -124,15 +113,11 @@ class AnyConnection(ABC):
         """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
         return frozen(array)
 
-    def session(self, recorder: Recorder, memory_limit: int = 0, lease: float = 0.0) -> Session:
+    def session(self, recorder: Recorder, memory_limit: int = 0) -> Session:
         """A new session for a tape."""
         from backhaul.session import Session
 
-        return Session(self.known_blocks, recorder, memory_limit, lease)
-
-    @abstractmethod
-    def opened(self, core: Core) -> None:
-        """The session of a tape was opened: from now on its lease is renewed."""
+        return Session(self.known_blocks, recorder, memory_limit)
 
     def forget(self, session: bytes, epoch: bytes) -> None:
         """Let a session be closed at the next call. For finalizers: makes no call, takes no lock."""
@@ -148,11 +133,6 @@ class AnyConnection(ABC):
                 self._inferred.clear()
             self._inferred[key] = found
         return found
-
-    def _forget_all(self) -> None:
-        """Let the sessions of tapes that live be closed at the next call."""
-        for core in self._renewals.cores():
-            core.forget()
 
     def _close_forgotten(self, at_most: int) -> Generator[tuple[bytes, bytes], None, None]:
         for _ in range(at_most):
@@ -175,7 +155,6 @@ class Connection(AnyConnection):
         super().__init__(endpoint)
         self._transport: Transport | None = None
         self._lock = threading.Lock()
-        self._renewing: RenewingThread | None = None
 
     @property
     def calls(self) -> Counter[str]:
@@ -209,26 +188,15 @@ class Connection(AnyConnection):
         """
         return self._ready().list_ops(timeout=self.timeout)
 
-    def sessions(self) -> tuple[SessionSummary, ...]:
-        """The sessions of all clients that are the same principal as this one, in the order of their opening.
-
-        Raises:
-            TransportError: no server answers.
-        """
-        return self._ready().list_sessions(timeout=self.timeout)
-
     def close(self) -> None:
-        """Close it, and with it the sessions of its tapes, which are of no use then.
+        """Close it, and with it the sessions of tapes that are gone. Its other tapes are of no use then.
 
         Closing again does nothing.
         """
         with self._lock:
-            transport, renewing = self._transport, self._renewing
-            closed, self._closed = self._closed, True
-        if renewing is not None:
-            renewing.stop()
-        if transport is not None and not closed:
-            self._forget_all()
+            transport = self._transport
+            self._closed = True
+        if transport is not None:
             self._end_forgotten(transport, len(self._forgotten))
             transport.close()
 
@@ -254,30 +222,6 @@ class Connection(AnyConnection):
         if self._target.kind != "unix" or self._closed:
             return frozen(array)
         return (self._transport or self._open()).frozen(array)
-
-    def opened(self, core: Core) -> None:
-        """The session of a tape was opened: from now on its lease is renewed."""
-        if not self._renewals.add(core):
-            return
-        with self._lock:
-            if self._closed:
-                return
-            if self._renewing is None:
-                self._renewing = RenewingThread(self, self._renewals)
-            else:
-                self._renewing.hurry()
-
-    def renew(self) -> None:
-        """Renew the leases of all tapes, and close the sessions of those that are gone."""
-        transport = self._transport
-        if transport is None or self._closed:
-            return
-        self._end_forgotten(transport, len(self._forgotten))
-        timeout = self._renewals.timeout
-        run(
-            self._renewals.round(),
-            lambda batch: transport.renew_lease(batch.epoch, batch.sessions, timeout=timeout),
-        )
 
     def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
         """The results of an op that the client does not know: asked once for these arguments."""

@@ -29,7 +29,6 @@ from backhaul_proto.messages import (
     Inferred,
     KeepingQuestion,
     Question,
-    Renewal,
     keep_from,
 )
 
@@ -56,9 +55,7 @@ class Core(ABC):
         memory_limit: bytes that the session may use; 0: what the server allows.
     """
 
-    def __init__(
-        self, connection: AnyConnection, memory_limit: int = 0, lease: float = 0.0
-    ) -> None:
+    def __init__(self, connection: AnyConnection, memory_limit: int = 0) -> None:
         self.connection = connection
         self.memory_limit = memory_limit
         self.recorder = Recorder()
@@ -66,24 +63,13 @@ class Core(ABC):
         self.dropped: deque[int] = deque()
         self.closed = False
         self._process = os.getpid()
-        self._session = connection.session(self.recorder, memory_limit, lease)
+        self._session = connection.session(self.recorder, memory_limit)
         self._to_release: set[int] = set()
-        self._is_renewed = False
 
     @property
     def name(self) -> str:
         """The session's name for people."""
         return f"<Tape {self._session.id.hex()[:8]} on {self.connection.target}>"
-
-    @property
-    def lease(self) -> float:
-        """Seconds of the session's lease; 0: it has none, or none yet."""
-        return self._session.lease
-
-    @property
-    def epoch(self) -> bytes:
-        """The session's epoch."""
-        return self._session.epoch
 
     def check_usable(self) -> None:
         """Raises SessionClosed after `close`, Unavailable (FORKED) in a forked process."""
@@ -116,31 +102,6 @@ class Core(ABC):
         self.check_usable()
         with self.recorder.lock:
             self._take_dropped()
-
-    def renewal(self) -> Renewal | None:
-        """What renews the session's lease, and frees what has no handle; None when it has ended.
-
-        Takes no lock that a question holds: one that is under way renews the lease by itself.
-        """
-        session, lock = self._session, self.recorder.lock
-        if self.closed or not session.begun:
-            return None
-        if not lock.acquire(blocking=False):
-            return Renewal(session.id)
-        try:
-            self._take_dropped()
-            return Renewal(session.id, session.releasable(self._to_release), session.answered)
-        finally:
-            lock.release()
-
-    def were_let_go(self, nodes: Sequence[int]) -> None:
-        """The server was told to let go of nodes. Where that cannot be noted it is told again."""
-        lock = self.recorder.lock
-        if nodes and lock.acquire(blocking=False):
-            try:
-                self._to_release.difference_update(nodes)
-            finally:
-                lock.release()
 
     def forget(self) -> None:
         """End the session at the next call of the connection. For finalizers: takes no lock."""
@@ -261,12 +222,6 @@ class Core(ABC):
                 types.pop(node, None)
         self.failures.drop(self._to_release)
 
-    def _note_session(self) -> None:
-        """Have the lease of a session renewed that was opened just now."""
-        if self._session.begun and self._session.epoch:
-            self._is_renewed = True
-            self.connection.opened(self)
-
     def _end(self) -> None:
         self.closed = True
         self.recorder.close()
@@ -277,8 +232,8 @@ class BlockingCore(Core):
 
     connection: Connection
 
-    def __init__(self, connection: Connection, memory_limit: int = 0, lease: float = 0.0) -> None:
-        super().__init__(connection, memory_limit, lease)
+    def __init__(self, connection: Connection, memory_limit: int = 0) -> None:
+        super().__init__(connection, memory_limit)
 
     def flush(self) -> None:
         """Send what was recorded."""
@@ -296,12 +251,8 @@ class BlockingCore(Core):
             BackhaulError: the question was refused or failed, the server is out of reach. The tape goes on.
         """
         self.check_usable()
-        try:
-            with self.recorder.lock:
-                return run(self._asking(values, question, kept), self.connection.execute)
-        finally:
-            if not self._is_renewed:
-                self._note_session()
+        with self.recorder.lock:
+            return run(self._asking(values, question, kept), self.connection.execute)
 
     def close(self) -> None:
         """End the session."""
@@ -330,5 +281,3 @@ class BlockingCore(Core):
         waiting = self.recorder.columns.nbytes
         if waiting and waiting + sum(x.nbytes for x in arrays) > BLOCK_BYTES:
             run(self._asking(), self.connection.execute)
-            if not self._is_renewed:
-                self._note_session()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any, Final
 
@@ -29,23 +28,3 @@ def byte_limit(given: Any) -> int:
             actual=f"{given!r:.100}",
         )
     return min(limit, _MAX)
-
-
-def lease_seconds(given: Any) -> float:
-    """``lease=`` as seconds.
-
-    Raises:
-        InvalidArgument: INVALID_VALUE.
-    """
-    try:
-        seconds = 0.0 if isinstance(given, bool | str | bytes) else float(given)
-    except (TypeError, ValueError, OverflowError):
-        seconds = 0.0
-    if not 0.0 < seconds < math.inf:
-        raise make_error(
-            "INVALID_VALUE",
-            f"lease is {given!r:.100}; it is a finite number of seconds above 0, such as 3600, or None for "
-            "the server's own.",
-            actual=f"{given!r:.100}",
-        )
-    return seconds

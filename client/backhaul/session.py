@@ -23,7 +23,6 @@ from backhaul.answers import large_bytes
 from backhaul.columns import Piece
 from backhaul.known_blocks import KnownBlocks
 from backhaul.recorder import Recorder
-from backhaul.renewals import UNKNOWN
 from backhaul.steps import Steps
 from backhaul_proto import codec
 from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
@@ -77,24 +76,17 @@ class Session:
         id: 16 random bytes.
         epoch: the server's, once it is known.
         begun: whether the server may know the session.
-        lease: seconds of its lease, once they are known; 0: it has none.
     """
 
     def __init__(
-        self,
-        known_blocks: KnownBlocks,
-        recorder: Recorder,
-        memory_limit: int = 0,
-        lease: float = 0.0,
+        self, known_blocks: KnownBlocks, recorder: Recorder, memory_limit: int = 0
     ) -> None:
         self._known_blocks = known_blocks
         self._recorder = recorder
         self._memory_limit = memory_limit
-        self._asked_lease = lease
         self.id = os.urandom(16)
         self.epoch = b""
         self.begun = False
-        self.lease = 0.0
         self.refused = False
         self._order = _Order()
         self._made = itertools.count(1)  # what tells a request from others under the same number
@@ -108,19 +100,6 @@ class Session:
     def in_doubt(self) -> bool:
         """Whether it is not known of some requests if they were run."""
         return bool(self._order.doubts)
-
-    @property
-    def answered(self) -> int:
-        """Number of the last request whose answer came; 0 while that is not known."""
-        return 0 if self.in_doubt else self._order.committed
-
-    def releasable(self, nodes: set[int]) -> list[int]:
-        """Those of the nodes that the server has and that nothing needs which was not sent yet."""
-        if self.in_doubt:
-            return []
-        columns = self._recorder.columns
-        needed = set(columns.operands)
-        return [each for each in nodes if each < columns.base and each not in needed]
 
     def execute(
         self,
@@ -176,8 +155,6 @@ class Session:
                     self.refused = True
                 raise
             self.epoch = answer.epoch
-            if answer.limits is not None:
-                self.lease = answer.limits.lease_seconds
             self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
             if released:
@@ -213,7 +190,6 @@ class Session:
             release,
             self._memory_limit if seq == 1 else 0,  # the request that opens it
             large_bytes(self._recorder, values, question),
-            self._asked_lease if seq == 1 else 0.0,
         )
         return request, data
 
@@ -238,8 +214,6 @@ class Session:
         late = (*order.late, *order.doubts[run:])
         self.refused = True
         self._order = _Order(order.committed + run, sent, (), late)
-        if run and not self.lease:
-            self.lease = UNKNOWN  # the answer that told it may be the one that was lost
         return True
 
     def _ran(self, doubt: _Doubt) -> Steps[bool]:

@@ -7,9 +7,8 @@ import contextlib
 import os
 import threading
 import time
-import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,24 +16,14 @@ from backhaul.aio.driver import drive
 from backhaul.connection import CLOSED_AT_ONCE, AnyConnection
 from backhaul.endpoint import endpoint
 from backhaul.progress import Progress
-from backhaul.renewals import Batch
 from backhaul.server_ops import OpInfo
 from backhaul.unusable import connection_closed, forked, other_event_loop
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError
-from backhaul_proto.messages import (
-    Answer,
-    ContractionCost,
-    EndedSession,
-    Execute,
-    Inferred,
-    ServerInfo,
-    SessionSummary,
-)
+from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
 
 if TYPE_CHECKING:
-    from backhaul.core import Core
     from backhaul.transport.aio import AsyncTransport
 
 _nothing = contextlib.nullcontext()
@@ -75,8 +64,6 @@ class Connection(AnyConnection):
     _loop: asyncio.AbstractEventLoop | None = None
     _process = 0
     _opening: asyncio.Future[Callable[[], AsyncTransport]] | None = None
-    _timer: asyncio.TimerHandle | None = None
-    _renewing: asyncio.Task[None] | None = None
 
     @property
     def calls(self) -> Counter[str]:
@@ -110,30 +97,17 @@ class Connection(AnyConnection):
         """
         return await (await self._ready()).list_ops(timeout=self.timeout)
 
-    async def sessions(self) -> tuple[SessionSummary, ...]:
-        """The sessions of all clients that are the same principal as this one, in the order of their opening.
-
-        Raises:
-            TransportError: no server answers.
-        """
-        return await (await self._ready()).list_sessions(timeout=self.timeout)
-
     async def close(self) -> None:
-        """Close it, and with it the sessions of its tapes, which are of no use then.
+        """Close it, and with it the sessions of tapes that are gone. Its other tapes are of no use then.
 
         Closing again does nothing.
         """
-        closed, self._closed = self._closed, True
-        if self._timer is not None:
-            self._timer.cancel()
-        if closed or (self._transport is None and self._opening is None):
+        self._closed = True
+        if self._transport is None and self._opening is None:
             return
         self.check_loop()
-        if self._renewing is not None:
-            self._renewing.cancel()
         with contextlib.suppress(BackhaulError):
             transport = await self._opened()
-            self._forget_all()
             await self._end_forgotten(transport, len(self._forgotten))
             await transport.close()
 
@@ -182,39 +156,6 @@ class Connection(AnyConnection):
         if transport is None or self._forgotten:
             transport = await self._ready()
         return await transport.execute(request, timeout=self.timeout)
-
-    def opened(self, core: Core) -> None:
-        """The session of a tape was opened: from now on its lease is renewed."""
-        if self._renewals.add(core) and not self._closed:
-            self._renew_later()
-
-    def _renew_later(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        pause, loop = self._renewals.pause, self._loop
-        if pause is not None and loop is not None:
-            # Not the connection itself: a timer would keep it alive.
-            self._timer = loop.call_later(pause, _renew, weakref.ref(self))
-
-    async def renew(self) -> None:
-        """Renew the leases of all tapes, and close the sessions of those that are gone."""
-        transport = self._transport
-        if transport is None or self._closed:
-            return
-        await self._end_forgotten(transport, len(self._forgotten))
-        timeout = self._renewals.timeout
-
-        async def ask(batch: Batch) -> Sequence[EndedSession]:
-            return await transport.renew_lease(batch.epoch, batch.sessions, timeout=timeout)
-
-        await drive(self._renewals.round(), ask, _nothing)
-
-    async def _renew_and_go_on(self) -> None:
-        try:
-            await self.renew()
-        finally:
-            if not self._closed:
-                self._renew_later()
 
     async def infer(self, op: str, avals: tuple[Aval, ...], attributes: Attributes) -> Inferred:
         """The results of an op that the client does not know: asked once for these arguments."""
@@ -294,13 +235,6 @@ class Connection(AnyConnection):
         return lambda: AsyncGrpcTransport(
             target, token=at.token, tls=at.tls, reporting=at.reporting
         )
-
-
-def _renew(reference: weakref.ref[Connection]) -> None:
-    """What a timer does: have the leases of a connection renewed, if it is still there."""
-    connection = reference()
-    if connection is not None:
-        connection._renewing = asyncio.ensure_future(connection._renew_and_go_on())
 
 
 class _Default:

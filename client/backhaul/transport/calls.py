@@ -15,13 +15,10 @@ from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.messages import (
     Answer,
     ContractionCost,
-    EndedSession,
     Execute,
     Inferred,
-    Renewal,
     ServerInfo,
     SessionInfo,
-    SessionSummary,
 )
 from backhaul_proto.tensors import dtype_of
 from backhaul_proto.v1 import service_pb2
@@ -74,23 +71,6 @@ def get_session(session: bytes, epoch: bytes) -> Call[SessionInfo]:
     )
 
 
-def renew_lease(epoch: bytes, sessions: Sequence[Renewal]) -> Call[list[EndedSession]]:
-    """Renew leases of sessions of one epoch. Returns those that have ended."""
-    request = service_pb2.RenewLeaseRequest(epoch=epoch)
-    for each in sessions:
-        request.sessions.add(id=each.session, release=each.release, answered=each.answered)
-    reply = service_pb2.RenewLeaseResponse
-    # Balancers that route by session: those of an epoch are all on one server.
-    session = sessions[0].session if sessions else None
-    return _plain("RenewLease", request, reply, _read_ended, session)
-
-
-def list_sessions() -> Call[tuple[SessionSummary, ...]]:
-    """The caller's sessions."""
-    request = service_pb2.ListSessionsRequest()
-    return _plain("ListSessions", request, service_pb2.ListSessionsResponse, _read_summaries)
-
-
 def server_info() -> Call[ServerInfo]:
     """What the server is."""
     request = service_pb2.GetServerInfoRequest()
@@ -137,28 +117,9 @@ def _plain(
     )
 
 
-def _read_session_info(
-    found: service_pb2.GetSessionResponse | service_pb2.SessionSummary,
-) -> SessionInfo:
+def _read_session_info(found: service_pb2.GetSessionResponse) -> SessionInfo:
     return SessionInfo(
-        found.nodes,
-        found.bytes,
-        found.age_seconds,
-        found.last_seq,
-        found.memory_limit,
-        found.lease_left_seconds,
-        found.steps,
-        found.busy_seconds,
-    )
-
-
-def _read_ended(found: service_pb2.RenewLeaseResponse) -> list[EndedSession]:
-    return [EndedSession(each.id, each.reason) for each in found.ended]
-
-
-def _read_summaries(found: service_pb2.ListSessionsResponse) -> tuple[SessionSummary, ...]:
-    return tuple(
-        SessionSummary(each.digest, _read_session_info(each), each.busy) for each in found.sessions
+        found.nodes, found.bytes, found.age_seconds, found.last_seq, found.memory_limit
     )
 
 
