@@ -62,6 +62,28 @@ def serve(
             "the process may)."
         ),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="The server's certificate (PEM); turns TLS on.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(help="Authorities (PEM) whose certificates clients must have: mutual TLS."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="File of tokens that clients must have; see `backhaul token new`."),
+    ] = None,
+    max_connection_age: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which clients connect again (3600 with TLS, else never)."),
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option(
+            "--insecure", help="Listen beyond this machine in the clear, or for anybody (no)."
+        ),
+    ] = None,
     grace: Annotated[
         float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")
     ] = None,
