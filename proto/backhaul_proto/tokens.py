@@ -1,7 +1,7 @@
 """Bearer tokens: how they are made, and the file in which a server has their digests.
 
 A line is ``name:digest``, the digest being the SHA-256 of the token in hexadecimal. The name is the
-principal. Several lines of one name are several tokens of one principal: so a token is exchanged for a new one.
+principal. Several lines of one name are several tokens of one principal, as while one takes another's place.
 Tokens are random and long, so a plain digest gives nobody a way back to them.
 """
 

@@ -96,7 +96,7 @@ class GrpcTransport(ChannelUser, Transport):
         self._shared: SharedMemory | None = None
         if target.kind == "unix" and shared_memory is not False and is_supported():
             beside = side_socket(os.fsencode(target.path))
-            self._shared = SharedMemory(beside, target, demanded=bool(shared_memory))
+            self._shared = SharedMemory(beside, target, token=token, demanded=bool(shared_memory))
         self._wire = _Wire(self._channel(grpc))
 
     def _call(

@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -55,7 +56,7 @@ class Certificates:
             self._in_force, self._changed, require_client_authentication=self.mutual
         )
 
-    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
+    def _changed(self) -> Any:  # gRPC's types know of no None here
         """New certificates; None: those of the last handshake. gRPC asks before each."""
         found = self._files.value()
         if found is self._in_force:

@@ -19,6 +19,7 @@ from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.exposure import check_exposure
+from backhaul_server.service.access import Tokens
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.entry import Access, Entry, Open
@@ -90,6 +91,7 @@ class Server:
             )
         self._credentials = None if certificates is None else certificates.credentials()
         self._dispatcher = dispatcher
+        self._access = entry.access
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
         self._stream = ExecuteStream(dispatcher, entry, streams)
@@ -167,7 +169,8 @@ class Server:
             return
         try:
             if self._segments.limit:
-                self._side_sockets.append(SideSocket(beside, self._segments))
+                name_of = self._access.name_of if isinstance(self._access, Tokens) else None
+                self._side_sockets.append(SideSocket(beside, self._segments, name_of=name_of))
             else:
                 remove_socket(beside)  # an earlier server's: clients are not to wait there
         except OSError as error:
