@@ -23,7 +23,7 @@ from backhaul_server.rest import Rest, collect, put_off_full_collections
 from backhaul_server.service.access import Tokens, access_of
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import Dispatcher
-from backhaul_server.service.entry import Entry
+from backhaul_server.service.entry import Access, Entry
 from backhaul_server.service.server import Server
 from backhaul_server.workers.turns import TurnsWorker
 
@@ -68,9 +68,7 @@ def serve(settings: ServerSettings) -> int:
         session_memory=settings.session_memory,
         memory=settings.memory,
     )
-    certificates = certificates_of(settings)
-    tokens = Tokens(settings.token_file) if settings.token_file else None
-    access = access_of(tokens, mutual=certificates is not None and certificates.mutual)
+    access, certificates = access_by(settings)
     age = settings.max_connection_age
     by_default = shared_memory_by_default(usable_memory())
     server = Server(
@@ -100,12 +98,18 @@ def serve(settings: ServerSettings) -> int:
     return 0
 
 
-def certificates_of(settings: ServerSettings) -> Certificates | None:
-    """The certificates for TLS; None: calls travel in the clear.
+def access_by(settings: ServerSettings) -> tuple[Access, Certificates | None]:
+    """Who tells who is calling, and the certificates for TLS; None: calls travel in the clear.
 
     Raises:
-        InvalidArgument: INVALID_VALUE, one is missing or cannot be used.
+        InvalidArgument: INVALID_VALUE, a file is missing or cannot be used.
     """
+    certificates = _certificates(settings)
+    tokens = None if settings.token_file is None else Tokens(settings.token_file)
+    return access_of(tokens, mutual=certificates is not None and certificates.mutual), certificates
+
+
+def _certificates(settings: ServerSettings) -> Certificates | None:
     certificate, key = settings.tls_cert, settings.tls_key
     if certificate is not None and key is not None:
         return Certificates(certificate, key, settings.client_ca)

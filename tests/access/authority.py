@@ -49,8 +49,12 @@ class Authority:
 
     def issue(self, *names: str, common_name: str | None = None, expired: bool = False) -> Pair:
         now = datetime.datetime.now(datetime.UTC)
-        span = {"not_before": now - 9 * _DAY, "not_after": now - _DAY} if expired else {}
-        made = self._ca.issue_cert(*names, common_name=common_name, **span)
+        made = self._ca.issue_cert(
+            *names,
+            common_name=common_name,
+            not_before=now - 9 * _DAY,
+            not_after=now - _DAY if expired else now + _DAY,
+        )
         self._count += 1
         beside = self._folder / f"{self._name}-{self._count}"
         pair = Pair(beside.with_suffix(".crt"), beside.with_suffix(".key"))

@@ -278,7 +278,7 @@ def test_one_id_is_a_session_of_each_who_opens_it(place: Place, channel: grpc.Ch
 
 
 def test_health_is_open_and_reflection_is_not(place: Place, channel: grpc.Channel) -> None:
-    health = health_pb2_grpc.HealthStub(channel)
+    health: Any = health_pb2_grpc.HealthStub(channel)
     answer = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
