@@ -105,7 +105,7 @@ def test_a_server_of_another_authority(secured: str, other: Authority) -> None:
         error = refused(secured, tls=tls)
         assert error.reason == "TLS_HANDSHAKE_FAILED"
         assert isinstance(error, bh.Unavailable)
-        assert "not of an authority that is trusted here" in error.message
+        assert "of no authority that is trusted here" in error.message
         assert "connect(tls=...)" in error.message
 
 

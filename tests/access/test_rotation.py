@@ -161,7 +161,7 @@ def test_both_tokens_of_a_name_reach_the_same_session(tmp_path: Path) -> None:
         with bh.connect(target, token=old) as first, bh.connect(target, token=new) as second:
             tape = bh.Tape(first)
             x = tape.leaf(3.0)
-            assert float(x) == 3.0
+            assert float(x * x) == 9.0
             session = tape._core._session
             info = second._ready().get_session(session.id, session.epoch, timeout=30)
             assert info.last_seq == 1

@@ -18,7 +18,12 @@ DOMAIN: Final = "backhaul"
 _TOO_LARGE: Final = re.compile(r"(Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
 _DETAILS: Final = "grpc-status-details-bin"
 
-# gRPC has no codes for what goes wrong in a handshake, so its words are looked at.
+_OTHER_NAME: Final = "the server's certificate is for another name"
+_NAME_IT: Final = (
+    "Write the target as the certificate has it, or say connect(tls=backhaul.TLS(server_name=...))."
+)
+
+# gRPC has no codes for what goes wrong in a handshake, so its words are looked at. Old releases have fewer.
 _HANDSHAKE: Final = (
     (
         "certificate has expired",
@@ -27,14 +32,11 @@ _HANDSHAKE: Final = (
     ),
     (
         "CERTIFICATE_VERIFY_FAILED",
-        "the server's certificate is not of an authority that is trusted here",
+        "the server's certificate is of no authority that is trusted here, or has expired",
         "Name the file of its root certificates: connect(tls=...).",
     ),
-    (
-        "Hostname Verification Check failed",
-        "the server's certificate is for another name",
-        "Write the target as the certificate has it, or say connect(tls=backhaul.TLS(server_name=...)).",
-    ),
+    ("Hostname Verification Check failed", _OTHER_NAME, _NAME_IT),
+    ("is not in peer certificate", _OTHER_NAME, _NAME_IT),  # before gRPC 1.66 or so
     (
         "WRONG_VERSION_NUMBER",
         "what answers there does not speak it",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ BY_CERTIFICATE: Final = "cert:"
 """Begins the principals of certificates. No token's name has a colon."""
 
 _SCHEME: Final = "bearer "
+
+Metadata = Iterable[tuple[str, str]]
 
 
 class Tokens:
@@ -47,12 +49,14 @@ class Tokens:
         Raises:
             Unauthenticated: there is no token, or nobody's.
         """
-        for key, value in context.invocation_metadata():
-            if key == "authorization":
-                if value[:7].lower() != _SCHEME:
-                    break
-                return self.name_of(value[7:])
-        raise unauthenticated()
+        name = self._name(context.invocation_metadata())
+        if name is None:
+            raise unauthenticated()
+        return name
+
+    def know(self, metadata: Metadata) -> bool:
+        """Whether a call with this metadata is of somebody who is known."""
+        return self._name(metadata) is not None
 
     def name_of(self, token: str) -> str:
         """Whose token it is.
@@ -60,12 +64,21 @@ class Tokens:
         Raises:
             Unauthenticated: nobody's.
         """
-        # The time that a lookup takes tells at most how a digest begins, and nobody can choose what
-        # token has a digest that begins so: of the token it tells nothing.
-        name = self._names.value().get(digest_of(token))
+        name = self._found(token)
         if name is None:
             raise unauthenticated()
         return name
+
+    def _name(self, metadata: Metadata) -> str | None:
+        for key, value in metadata:
+            if key == "authorization":
+                return self._found(value[7:]) if value[:7].lower() == _SCHEME else None
+        return None
+
+    def _found(self, token: str) -> str | None:
+        # The time that a lookup takes tells at most how a digest begins, and nobody can choose what
+        # token has a digest that begins so: of the token it tells nothing.
+        return self._names.value().get(digest_of(token))
 
 
 class ClientCertificates:

@@ -19,7 +19,7 @@ from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.exposure import check_exposure
-from backhaul_server.service.access import Tokens
+from backhaul_server.service.access import Tokens, unauthenticated
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.entry import Access, Entry, Open
@@ -194,9 +194,35 @@ class _Handlers(grpc.GenericRpcHandler):
         self._methods[f"/{SERVICE}/{EXECUTE_STREAM}"] = grpc.stream_stream_rpc_method_handler(
             stream, None, None
         )
+        self._tokens = entry.access if isinstance(entry.access, Tokens) else None
+        self._turned_away: dict[str, Any] = {
+            path: grpc.stream_stream_rpc_method_handler(
+                _TurnedAway(entry, path.rpartition("/")[2]), None, None
+            )
+            for path in self._methods
+        }
 
     def service(self, handler_call_details: Any) -> Any:
-        return self._methods.get(handler_call_details.method)
+        method = self._methods.get(handler_call_details.method)
+        if method is None or self._tokens is None:
+            return method
+        # A unary handler is called when its message is here, of up to gigabytes. Looking a token up takes
+        # a microsecond, so this thread, which polls the sockets, can do it.
+        if self._tokens.know(handler_call_details.invocation_metadata):
+            return method
+        return self._turned_away[handler_call_details.method]
+
+
+class _TurnedAway:
+    """A call of nobody who is known: refused before its message is read."""
+
+    def __init__(self, entry: Entry, name: str) -> None:
+        self._entry = entry
+        self._name = name
+
+    def __call__(self, _messages: Any, context: Any) -> Any:
+        with self._entry.visit(self._name, context):
+            raise unauthenticated()
 
 
 class _Reflection(reflection.ReflectionServicer):
