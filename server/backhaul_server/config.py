@@ -71,6 +71,7 @@ class ServerSettings(BaseSettings):
     max_connection_age: float | None = Field(
         None,
         gt=0,
+        le=2_000_000,
         description="Seconds after which clients connect again; None: an hour with TLS, else never.",
     )
     insecure: bool = Field(

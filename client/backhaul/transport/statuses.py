@@ -130,8 +130,8 @@ def _message(status: str, said: str, target: Target, timeout: float | None) -> s
             return (
                 f"{target} ended the connection ({said}). It may want a certificate of this client, or not "
                 "take the one it was shown: expired, or of another authority than the server's --client-ca. "
-                "See to connect(tls=backhaul.TLS(certificate=..., key=...)); the server's log says more with "
-                "GRPC_VERBOSITY=info. If the connection broke, ask again."
+                "See to connect(tls=backhaul.TLS(certificate=..., key=...)); the server's stderr says "
+                "which. If the connection broke, ask again."
             )
         case "UNAVAILABLE" if target.kind == "plain" and any(each in said for each in _CUT_OFF):
             return (
