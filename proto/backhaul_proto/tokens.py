@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -80,13 +81,14 @@ def read_tokens(text: str) -> dict[bytes, str]:
 def add_line(path: Path, line: str) -> None:
     """Add a line to the file, which is made when there is none, for its owner alone to read and write.
 
-    Whoever reads it meanwhile sees the old file or the new one.
+    Whoever reads it meanwhile sees the old file or the new one, which has the old one's owner and mode.
 
     Raises:
         OSError: it cannot be read or written.
     """
     path = path.resolve()  # a link stays one
-    before = path.read_text("utf-8") if path.exists() else ""
+    old = path.stat() if path.exists() else None
+    before = "" if old is None else path.read_text("utf-8")
     if before and not before.endswith("\n"):
         before += "\n"
     descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
@@ -94,7 +96,11 @@ def add_line(path: Path, line: str) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(f"{before}{line}\n")
             file.flush()
-            os.fsync(file.fileno())
+            if old is not None:  # else the server might not be able to read it any more
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+            os.fsync(descriptor)
         os.replace(beside, path)
     except BaseException:
         os.unlink(beside)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,12 +75,13 @@ def put(source: Path, target: Path) -> None:
 def serving(
     *addresses: str,
     tokens: Path | None = None,
+    clock: Callable[[], float] = time.monotonic,
     certificates: Certificates | None = None,
     observers: tuple[Observer, ...] = (),
     **options: Any,
 ) -> Iterator[Server]:
     access = access_of(
-        None if tokens is None else Tokens(tokens),
+        None if tokens is None else Tokens(tokens, clock),
         mutual=certificates is not None and certificates.mutual,
     )
     server = Server(

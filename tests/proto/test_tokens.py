@@ -66,14 +66,24 @@ def test_lines_are_added_for_the_owner_alone_and_the_rest_stays(tmp_path: Path) 
     assert file.read_text() == "one\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.write_text("# comment\nlast without end")
-    file.chmod(0o644)
+    file.chmod(0o640)
     link = tmp_path / "link"
     link.symlink_to(file)
     add_line(link, "two")
     assert file.read_text() == "# comment\nlast without end\ntwo\n"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert link.is_symlink()
     assert sorted(os.listdir(tmp_path)) == ["link", "tokens"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_a_line_that_root_adds_leaves_the_file_to_its_owner(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    add_line(file, "one")
+    os.chown(file, 1234, 5678)
+    add_line(file, "two")
+    assert (file.stat().st_uid, file.stat().st_gid) == (1234, 5678)
+    assert file.read_text() == "one\ntwo\n"
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing_beside_it(tmp_path: Path) -> None:

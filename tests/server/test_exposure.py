@@ -6,6 +6,12 @@ import socket
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from tests.access.authority import Authority
 
 import backhaul as bh
@@ -88,7 +94,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tokens = folder / "tokens"
     tokens.write_text(line_of("alice", "x"))
     junk = folder / "junk"
-    junk.write_text("junk")
+    junk.write_bytes(b"junk\xff")
+    with_passphrase = folder / "with_passphrase.key"
+    key = load_pem_private_key(pair.key.read_bytes(), None)
+    with_passphrase.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    )
     return {
         "tls_cert": pair.certificate,
         "tls_key": pair.key,
@@ -96,6 +107,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "token_file": tokens,
         "other_key": authority.issue("other").key,
         "junk": junk,
+        "with_passphrase": with_passphrase,
         "missing": folder / "missing",
     }
 
@@ -122,6 +134,7 @@ REFUSED = [
     ("127.0.0.1", {"tls_key": "tls_key"}, "INVALID_VALUE"),
     ("127.0.0.1", {"client_ca": "client_ca"}, "INVALID_VALUE"),
     ("127.0.0.1", {**TLS, "tls_key": "other_key"}, "INVALID_VALUE"),
+    ("127.0.0.1", {**TLS, "tls_key": "with_passphrase"}, "INVALID_VALUE"),
     ("127.0.0.1", {**TLS, "tls_cert": "missing"}, "INVALID_VALUE"),
     ("127.0.0.1", {**TLS, "tls_cert": "junk"}, "INVALID_VALUE"),
     ("127.0.0.1", {**TLS, "client_ca": "junk"}, "INVALID_VALUE"),

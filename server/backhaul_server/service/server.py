@@ -153,7 +153,8 @@ class Server:
             raise make_error(
                 "INVALID_TARGET",
                 f"Cannot listen on {address}: it is in use by another program, or is no address of this "
-                "machine. Choose another port (0 takes any free one) or host.",
+                "machine; or gRPC cannot use the certificate, which it says on stderr. Choose another port "
+                "(0 takes any free one) or host.",
                 actual=address,
             )
         if unix:
