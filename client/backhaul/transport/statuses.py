@@ -36,7 +36,7 @@ _HANDSHAKE: Final = (
         "Name the file of its root certificates: connect(tls=...).",
     ),
     ("Hostname Verification Check failed", _OTHER_NAME, _NAME_IT),
-    ("is not in peer certificate", _OTHER_NAME, _NAME_IT),  # before gRPC 1.66 or so
+    ("is not in peer certificate", _OTHER_NAME, _NAME_IT),  # as older releases say
     (
         "WRONG_VERSION_NUMBER",
         "what answers there does not speak it",
