@@ -208,6 +208,7 @@ from backhaul.shaping import (
 from backhaul.statistics import average, percentile, ptp, quantile, std, var
 from backhaul.tape import Tape
 from backhaul.tensor import TrackedTensor
+from backhaul.tls import TLS
 from backhaul_proto._version import __version__
 from backhaul_proto.errors import (
     AccessError,
@@ -243,6 +244,7 @@ from backhaul_proto.errors import (
 )
 
 __all__ = [
+    "TLS",
     "AccessError",
     "AutodiffError",
     "BackhaulError",

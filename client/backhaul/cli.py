@@ -12,6 +12,7 @@ from rich.console import Console
 
 import backhaul
 from backhaul import demo as demonstration
+from backhaul_proto import tokens
 from backhaul_proto.errors import BackhaulError
 
 app = typer.Typer(
@@ -22,10 +23,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_TARGET = typer.Option(
-    help="Where the server is: host:port, grpc://, grpcs:// or unix:///path.",
-    envvar="BACKHAUL_TARGET",
-)
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        help="Where the server is: host:port, grpc://, grpcs:// or unix:///path.",
+        envvar="BACKHAUL_TARGET",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help="Bearer token. Better by $BACKHAUL_TOKEN: others see what a command was given.",
+        show_default=False,
+    ),
+]
+TlsCa = Annotated[
+    Path | None, typer.Option(help="Root certificates (PEM) for the server's; else the system's.")
+]
+TlsCert = Annotated[Path | None, typer.Option(help="This client's certificate (PEM).")]
+TlsKey = Annotated[Path | None, typer.Option(help="Its private key (PEM).")]
+TlsName = Annotated[
+    str | None, typer.Option(help="Name that the server's certificate has; else the target's host.")
+]
+
+token_app = typer.Typer(name="token", help="Tokens of a server's callers.", no_args_is_help=True)
+app.add_typer(token_app)
 
 
 @app.command()
@@ -65,6 +87,28 @@ def serve(
     lease: Annotated[
         float | None,
         typer.Option(help="Seconds after its last call at which a session ends (600); 0: never."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="The server's certificate (PEM); turns TLS on.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(help="Authorities (PEM) whose certificates clients must have: mutual TLS."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="File of tokens that clients must have; see `backhaul token new`."),
+    ] = None,
+    max_connection_age: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which clients connect again (3600 with TLS, else never)."),
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option(
+            "--insecure", help="Listen beyond this machine in the clear, or for anybody (no)."
+        ),
     ] = None,
     grace: Annotated[
         float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")
@@ -127,8 +171,13 @@ def demo(
 
 @app.command()
 def ping(
-    target: Annotated[str | None, typer.Argument(envvar="BACKHAUL_TARGET")] = None,
+    target: Target = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 5.0,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_name: TlsName = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False,
 ) -> None:
     """Ask a server whether it answers, and how fast.
@@ -136,7 +185,8 @@ def ping(
     Example: backhaul ping localhost:50051
     """
     try:
-        with backhaul.connect(target, timeout=timeout) as connection:
+        tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
+        with backhaul.connect(target, token=token, tls=tls, timeout=timeout) as connection:
             connection.ping()  # the first one also makes the connection
             seconds = connection.ping()
             info = connection.info()
@@ -158,6 +208,31 @@ def ping(
         )
 
 
+@token_app.command("new")
+def new_token(
+    name: Annotated[str, typer.Argument(help="Whose it is to be: the principal.")],
+    file: Annotated[
+        Path | None, typer.Option(help="Token file of the server, to which its line is added.")
+    ] = None,
+) -> None:
+    """Make a token: it is printed on stdout, this once. The server's file has its digest alone.
+
+    Example: backhaul token new alice --file tokens
+    """
+    token = tokens.new_token()
+    try:
+        line = tokens.line_of(name, token)
+        if file is not None:
+            tokens.add_line(file, line)
+    except BackhaulError as error:
+        _fail(str(error))
+    except (OSError, UnicodeDecodeError) as error:
+        _fail(f"The token file {file} cannot be written: {error}")
+    print(token, flush=True)
+    said = f"for the server's token file: {line}" if file is None else f"added to {file}: {line}"
+    print(said, file=sys.stderr)
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
@@ -168,6 +243,15 @@ def main() -> NoReturn:
     """Run the command line."""
     app()
     sys.exit()
+
+
+def _tls(
+    roots: Path | None, certificate: Path | None, key: Path | None, name: str | None
+) -> backhaul.TLS | None:
+    """What the options ``--tls-…`` stand for."""
+    if roots is None and certificate is None and key is None and name is None:
+        return None
+    return backhaul.TLS(roots=roots, certificate=certificate, key=key, server_name=name)
 
 
 def _fail(message: str) -> NoReturn:

@@ -19,6 +19,7 @@ from backhaul.known_blocks import KnownBlocks
 from backhaul.progress import Progress
 from backhaul.server_ops import OpInfo
 from backhaul.steps import run
+from backhaul.tls import TLS
 from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
@@ -43,7 +44,7 @@ def connect(
     target: str | None = None,
     *,
     token: str | None = None,
-    tls: str | os.PathLike[str] | None = None,
+    tls: TLS | str | os.PathLike[str] | None = None,
     timeout: float | None = None,
     shared_memory: bool | None = None,
     progress: Callable[[Progress], object] | bool | None = None,
@@ -54,9 +55,11 @@ def connect(
         target: ``host:port``, ``grpc://host:port``, ``grpcs://host:port`` (TLS),
             ``unix:///path/to/socket``, or ``embedded``: a server inside this process. Left out:
             ``$BACKHAUL_TARGET``, else embedded.
-        token: sent with each call as a bearer token; beyond this machine only with TLS.
+        token: sent with each call as a bearer token; beyond this machine only with TLS. Left out:
+            ``$BACKHAUL_TOKEN``. ``""``: none.
         tls: file of root certificates (PEM) that the server's certificate is checked against, with
-            ``grpcs://`` or ``host:port``. Left out: with ``grpcs://`` the system's.
+            ``grpcs://`` or ``host:port``; or a `TLS`, which also has this client's certificate. Left
+            out: with ``grpcs://`` the system's roots.
         timeout: seconds that each call may take; None: as long as it takes.
         shared_memory: whether large tensors travel by memory shared with the server, on this machine and as
             this user. Left out: with ``unix://`` where it can be had, else by the socket, with one
@@ -67,8 +70,8 @@ def connect(
             transfers that take over 2 seconds.
 
     Raises:
-        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout, progress or combination that cannot
-            be.
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a token, file, timeout, progress or combination
+            that cannot be.
         PermissionDenied: the token would travel in the clear.
 
     Example:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from backhaul.progress import Reporting, reporting
 from backhaul.targets import Target, default_target, parse_target
+from backhaul.tls import TLS, checked_tls
 from backhaul_proto.errors import make_error
 
 MAX_TIMEOUT: Final = 1e9
+
+TOKEN_VARIABLE: Final = "BACKHAUL_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Endpoint:
     Attributes:
         target: where it is.
         token: sent with each call as a bearer token.
-        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+        tls: what is shown and checked by TLS; None: the server's certificate, by the system's roots.
         timeout: seconds that each call may take; None: as long as it takes.
         shared_memory: whether large tensors travel by shared memory; None: where it can be had.
         reporting: is told how far large transfers are.
@@ -29,7 +32,7 @@ class Endpoint:
 
     target: Target
     token: str | None = field(default=None, repr=False)
-    tls: Path | None = None
+    tls: TLS | None = None
     timeout: float | None = None
     shared_memory: bool | None = None
     reporting: Reporting | None = None
@@ -38,7 +41,7 @@ class Endpoint:
 def endpoint(
     target: str | None,
     token: str | None,
-    tls: str | os.PathLike[str] | None,
+    tls: TLS | str | os.PathLike[str] | None,
     timeout: float | None,
     shared_memory: bool | None = None,
     progress: Any = None,
@@ -46,23 +49,39 @@ def endpoint(
     """What `connect` was given.
 
     Raises:
-        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a timeout, progress or combination that cannot be.
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a token, timeout, progress or combination that
+            cannot be.
         PermissionDenied: the token would travel in the clear.
     """
     parsed = parse_target(default_target(os.environ) if target is None else target)
-    roots = None if tls is None else Path(tls)
-    if roots is not None:
-        parsed = _with_tls(parsed, roots)
-    if token is not None and parsed.kind == "plain" and not parsed.local:
+    secured = checked_tls(tls)
+    if secured is not None:
+        parsed = _with_tls(parsed)
+    shown, source = _token(token, os.environ)
+    if shown is not None and parsed.kind == "plain" and not parsed.local:
         raise make_error(
             "PERMISSION_DENIED",
-            f"The token would travel to {parsed} in the clear, for anyone on the way to read. Use "
-            "grpcs://host:port, or leave the token out.",
+            f"The token ({source}) would travel to {parsed} in the clear, for anyone on the way to read. Use "
+            "grpcs://host:port, or no token: token=''.",
             target=parsed,
         )
     _check_shared_memory(shared_memory, parsed)
     seconds = _seconds(timeout)
-    return Endpoint(parsed, token, roots, seconds, shared_memory, reporting(progress))
+    return Endpoint(parsed, shown, secured, seconds, shared_memory, reporting(progress))
+
+
+def _token(given: Any, environ: Mapping[str, str]) -> tuple[str | None, str]:
+    """The token, and where it is from; an empty one is none. Errors do not show it."""
+    token, source = given, "token="
+    if given is None:
+        token, source = environ.get(TOKEN_VARIABLE, ""), f"${TOKEN_VARIABLE}"
+    if not isinstance(token, str) or not all("!" <= each <= "~" for each in token):
+        raise make_error(
+            "INVALID_VALUE",
+            f"The token ({source}) is no string of visible ASCII characters without spaces, as tokens are. "
+            "Is there the end of a line in it?",
+        )
+    return token or None, source
 
 
 def _check_shared_memory(asked: Any, target: Target) -> None:
@@ -98,13 +117,11 @@ def _seconds(timeout: Any) -> float | None:
     return None if seconds > MAX_TIMEOUT else seconds
 
 
-def _with_tls(target: Target, roots: Path) -> Target:
+def _with_tls(target: Target) -> Target:
     if target.kind not in ("plain", "tls") or target.text.startswith("grpc://"):
         raise make_error(
             "INVALID_VALUE",
             f"tls= does not go with the target {target}; write grpcs://host:port or host:port.",
             target=target,
         )
-    if not roots.is_file():
-        raise make_error("INVALID_VALUE", f"tls={str(roots)!r} is no file of certificates (PEM).")
     return Target(target.text, "tls", target.address, target.local)

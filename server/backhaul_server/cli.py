@@ -13,13 +13,17 @@ from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
+from backhaul_proto.errors import make_error
 from backhaul_server.allocator import give_back, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
 from backhaul_server.limits import shared_memory_by_default, usable_cores, usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.rest import Rest, collect, put_off_full_collections
+from backhaul_server.service.access import Tokens, access_of
+from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import Dispatcher
+from backhaul_server.service.entry import Access, Entry
 from backhaul_server.service.server import Server
 from backhaul_server.workers.turns import TurnsWorker
 
@@ -28,6 +32,9 @@ SWITCH_INTERVAL: Final = 0.0005
 
 IDLE_LOOK: Final = 10.0
 """Seconds between looks whether the process rests."""
+
+CONNECTION_AGE: Final = 3600.0
+"""Seconds that a connection by TLS lasts, when nothing else is said."""
 
 log = logging.getLogger("backhaul.server")
 
@@ -62,6 +69,8 @@ def serve(settings: ServerSettings) -> int:
         memory=settings.memory,
         lease=settings.lease,
     )
+    access, certificates = access_by(settings)
+    age = settings.max_connection_age
     by_default = shared_memory_by_default(usable_memory())
     server = Server(
         dispatcher,
@@ -69,6 +78,10 @@ def serve(settings: ServerSettings) -> int:
         threads=settings.threads,
         streams=settings.streams,
         shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
+        entry=Entry(access=access),
+        certificates=certificates,
+        max_connection_age=CONNECTION_AGE if age is None and certificates else age,
+        insecure=settings.insecure,
     )
     server.start()
     for target in server.targets:
@@ -84,6 +97,30 @@ def serve(settings: ServerSettings) -> int:
         rest.look(IDLE_LOOK)
     server.stop(settings.grace)
     return 0
+
+
+def access_by(settings: ServerSettings) -> tuple[Access, Certificates | None]:
+    """Who tells who is calling, and the certificates for TLS; None: calls travel in the clear.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE, a file is missing or cannot be used.
+    """
+    certificates = _certificates(settings)
+    tokens = None if settings.token_file is None else Tokens(settings.token_file)
+    return access_of(tokens, mutual=certificates is not None and certificates.mutual), certificates
+
+
+def _certificates(settings: ServerSettings) -> Certificates | None:
+    certificate, key = settings.tls_cert, settings.tls_key
+    if certificate is not None and key is not None:
+        return Certificates(certificate, key, settings.client_ca)
+    if certificate is None and key is None and settings.client_ca is None:
+        return None
+    raise make_error(
+        "INVALID_VALUE",
+        "TLS needs both the server's certificate and its private key: --tls-cert and --tls-key, with "
+        "--client-ca for certificates of clients.",
+    )
 
 
 def bound_blas(threads: int) -> None:

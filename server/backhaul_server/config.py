@@ -60,7 +60,29 @@ class ServerSettings(BaseSettings):
         600.0,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds after its last call at which a session ends; clients may ask for less. 0: never.",
+        description="Seconds after its last call at which a session ends; clients may ask for less. "
+        "0: never.",
+    )
+    tls_cert: Path | None = Field(
+        None,
+        description="The server's certificate (PEM), with those up to its authority; turns TLS on.",
+    )
+    tls_key: Path | None = Field(None, description="Its private key (PEM).")
+    client_ca: Path | None = Field(
+        None,
+        description="Authorities (PEM) whose certificates clients must have; turns mutual TLS on.",
+    )
+    token_file: Path | None = Field(
+        None, description="File of tokens that clients must have, a line name:digest each."
+    )
+    max_connection_age: float | None = Field(
+        None,
+        gt=0,
+        le=2_000_000,
+        description="Seconds after which clients connect again; None: an hour with TLS, else never.",
+    )
+    insecure: bool = Field(
+        False, description="Listen beyond this machine in the clear, or without knowing who calls."
     )
     grace: float = Field(
         10.0,

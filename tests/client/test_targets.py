@@ -96,6 +96,27 @@ def test_tls_goes_with_targets_that_can_have_it(tmp_path: Path) -> None:
         bh.connect("grpcs://example.org:1", tls=tmp_path / "missing.pem")
 
 
+def test_what_is_no_tls_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file.pem"
+    file.touch()
+    missing = tmp_path / "missing.pem"
+    for tls in (
+        bh.TLS(roots=missing),
+        bh.TLS(certificate=file),
+        bh.TLS(key=file),
+        bh.TLS(certificate=file, key=missing),
+        bh.TLS(server_name=""),
+    ):
+        with pytest.raises(bh.InvalidArgument, match="tls: ") as error:
+            bh.connect("grpcs://example.org:1", tls=tls)
+        assert error.value.reason == "INVALID_VALUE"
+    with pytest.raises(bh.InvalidArgument, match="tls=True is neither"):
+        bh.connect("grpcs://example.org:1", tls=True)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(bh.InvalidArgument, match="tls= does not go"):
+        bh.connect("unix:///run/a.sock", tls=bh.TLS())
+    assert str(file) not in repr(bh.TLS(key=file))
+
+
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
 def test_a_timeout_is_above_zero(timeout: float) -> None:
     with pytest.raises(bh.InvalidArgument, match="seconds") as error:

@@ -26,7 +26,7 @@ class ServerProcess:
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("listening on grpc://"), line
+        assert line.startswith(("listening on grpc://", "listening on grpcs://")), line
         self.target = line.split()[-1]
 
     def stop(self) -> tuple[int, list[dict[str, Any]]]:

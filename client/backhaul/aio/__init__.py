@@ -18,6 +18,7 @@ All else is what `backhaul` has. The list of what is imported from there, and ``
 """
 
 from backhaul import (
+    TLS,
     AccessError,
     AutodiffError,
     BackhaulError,
@@ -261,6 +262,7 @@ from backhaul.aio.tape import Tape
 from backhaul.aio.tensor import TrackedTensor
 
 __all__ = [
+    "TLS",
     "AccessError",
     "AutodiffError",
     "BackhaulError",

@@ -17,6 +17,7 @@ from backhaul.connection import CLOSED_AT_ONCE, AnyConnection
 from backhaul.endpoint import endpoint
 from backhaul.progress import Progress
 from backhaul.server_ops import OpInfo
+from backhaul.tls import TLS
 from backhaul.unusable import connection_closed, forked, other_event_loop
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
@@ -33,7 +34,7 @@ def connect(
     target: str | None = None,
     *,
     token: str | None = None,
-    tls: str | os.PathLike[str] | None = None,
+    tls: TLS | str | os.PathLike[str] | None = None,
     timeout: float | None = None,
     progress: bool | Callable[[Progress], object] | None = None,
 ) -> Connection:

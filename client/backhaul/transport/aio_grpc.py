@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -16,6 +15,7 @@ from backhaul.aio.driver import drive
 from backhaul.progress import Reporting
 from backhaul.retries import Attempt, Pause, Retries
 from backhaul.targets import Target
+from backhaul.tls import TLS
 from backhaul.transport import Reply, calls
 from backhaul.transport.aio import AsyncTransport
 from backhaul.transport.calls import Call
@@ -35,7 +35,7 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
     Args:
         target: where to; not an embedded one.
         token: sent with each call as a bearer token.
-        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+        tls: what is shown and checked by TLS; None: the server's certificate, by the system's roots.
         reporting: is told how far streams are.
         retries: when a stream that broke is made again.
     """
@@ -45,7 +45,7 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
         target: Target,
         *,
         token: str | None = None,
-        tls: Path | None = None,
+        tls: TLS | None = None,
         reporting: Reporting | None = None,
         retries: Retries | None = None,
     ) -> None:

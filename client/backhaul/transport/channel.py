@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,10 +11,11 @@ import grpc
 import numpy as np
 
 from backhaul.targets import Target
+from backhaul.tls import TLS
 from backhaul.transport import Reply, TransportState
 from backhaul.transport.statuses import error_of, message_too_large
 from backhaul_proto import codec, tensors
-from backhaul_proto.errors import BackhaulError
+from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SESSION_METADATA, Limits
 from backhaul_proto.shared import SharedArray
 
@@ -43,22 +45,27 @@ class ChannelUser(TransportState):
     Args:
         target: where to; not an embedded one.
         token: sent with each call as a bearer token.
-        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+        tls: what is shown and checked by TLS; None: the server's certificate, by the system's roots.
     """
 
-    def __init__(
-        self, target: Target, *, token: str | None = None, tls: Path | None = None
-    ) -> None:
+    def __init__(self, target: Target, *, token: str | None = None, tls: TLS | None = None) -> None:
         super().__init__(target)
         self._metadata: Metadata = ()
         if token is not None:
             self._metadata = (("authorization", f"Bearer {token}"),)
         # Proxies of the environment are for other machines.
-        self._options = (*_OPTIONS, ("grpc.enable_http_proxy", int(not target.local)))
+        self._options: tuple[tuple[str, int | str], ...] = (
+            *_OPTIONS,
+            ("grpc.enable_http_proxy", int(not target.local)),
+        )
         self._credentials: grpc.ChannelCredentials | None = None
         if target.kind == "tls":
-            roots = None if tls is None else tls.read_bytes()
-            self._credentials = grpc.ssl_channel_credentials(roots)
+            tls = tls or TLS()
+            self._credentials = grpc.ssl_channel_credentials(
+                _read(tls.roots), _read(tls.key), _read(tls.certificate)
+            )
+            if tls.server_name is not None:
+                self._options += (("grpc.ssl_target_name_override", tls.server_name),)
 
     def _channel(self, of: Any) -> Any:
         """A new channel, by gRPC's module for it."""
@@ -90,3 +97,12 @@ class ChannelUser(TransportState):
             # From now on it is refused here, before it is sent.
             self.limits = Limits(int(error.details["limit"]))
         return error
+
+
+def _read(path: str | os.PathLike[str] | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise make_error("INVALID_VALUE", f"tls: {error}.") from None

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -16,6 +15,7 @@ from backhaul.progress import Reporting
 from backhaul.retries import Attempt, Pause, Retries
 from backhaul.steps import run
 from backhaul.targets import Target
+from backhaul.tls import TLS
 from backhaul.transport import Reply, Transport, calls
 from backhaul.transport.calls import Call
 from backhaul.transport.channel import ChannelUser
@@ -71,7 +71,7 @@ class GrpcTransport(ChannelUser, Transport):
     Args:
         target: where to; not an embedded one.
         token: sent with each call as a bearer token.
-        tls: file of root certificates (PEM) that the server's is checked against; None: the system's.
+        tls: what is shown and checked by TLS; None: the server's certificate, by the system's roots.
         shared_memory: as for `connect`; the target is of a unix socket where it is true.
         reporting: is told how far streams are.
         retries: when a stream that broke is made again.
@@ -83,7 +83,7 @@ class GrpcTransport(ChannelUser, Transport):
         target: Target,
         *,
         token: str | None = None,
-        tls: Path | None = None,
+        tls: TLS | None = None,
         shared_memory: bool | None = False,
         reporting: Reporting | None = None,
         retries: Retries | None = None,
@@ -96,7 +96,7 @@ class GrpcTransport(ChannelUser, Transport):
         self._shared: SharedMemory | None = None
         if target.kind == "unix" and shared_memory is not False and is_supported():
             beside = side_socket(os.fsencode(target.path))
-            self._shared = SharedMemory(beside, target, demanded=bool(shared_memory))
+            self._shared = SharedMemory(beside, target, token=token, demanded=bool(shared_memory))
         self._wire = _Wire(self._channel(grpc))
 
     def _call(

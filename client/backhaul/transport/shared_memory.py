@@ -119,6 +119,7 @@ class SharedMemory:
     Args:
         path: of the side socket; None: it would be too long for one.
         target: the server, for messages.
+        token: of the client's calls.
         demanded: whether it is an error that there is none.
         clock: seconds, monotonic.
     """
@@ -128,11 +129,13 @@ class SharedMemory:
         path: bytes | None,
         target: object,
         *,
+        token: str | None = None,
         demanded: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
         self._target = target
+        self._token = token
         self._demanded = demanded
         self._clock = clock
         self._lock = Lock()
@@ -274,7 +277,7 @@ class SharedMemory:
             self._disconnect()
         if self._side is None and not self._ended and self._path is not None:
             try:
-                self._side = SideSocket(self._path)
+                self._side = SideSocket(self._path, self._token)
             except NotOffered:
                 return None
             except Gone:

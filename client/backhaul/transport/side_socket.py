@@ -42,15 +42,16 @@ class SideSocket:
 
     Args:
         path: of the side socket.
+        token: of the client's calls.
 
     Raises:
         NotOffered: nothing listens there.
         Gone: in this, as in what it is asked for later.
-        BackhaulError: what is there is of no use: PERMISSION_DENIED, QUOTA_EXCEEDED, VERSION_MISMATCH,
-            or the exchange failed (SHARED_MEMORY_UNAVAILABLE).
+        BackhaulError: what is there is of no use: PERMISSION_DENIED, UNAUTHENTICATED, QUOTA_EXCEEDED,
+            VERSION_MISMATCH, or the exchange failed (SHARED_MEMORY_UNAVAILABLE).
     """
 
-    def __init__(self, path: bytes) -> None:
+    def __init__(self, path: bytes, token: str | None = None) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._poll = select.poll()
         try:
@@ -66,6 +67,10 @@ class SideSocket:
                     expected=VERSION,
                     actual=hello.version,
                 )
+            if hello.authenticate:
+                who = shared_memory_pb2.Authenticate(token=token or "")
+                self._say(shared_memory_pb2.SharedMemoryRequest(authenticate=who))
+                self._hear("authenticated")
         except BaseException:
             self.close()
             raise

@@ -18,6 +18,34 @@ DOMAIN: Final = "backhaul"
 _TOO_LARGE: Final = re.compile(r"(Sent|Received) message larger than max \((\d+) vs\. (\d+)\)")
 _DETAILS: Final = "grpc-status-details-bin"
 
+_OTHER_NAME: Final = "the server's certificate is for another name"
+_NAME_IT: Final = (
+    "Write the target as the certificate has it, or say connect(tls=backhaul.TLS(server_name=...))."
+)
+
+# gRPC has no codes for what goes wrong in a handshake, so its words are looked at. Old releases have fewer.
+_HANDSHAKE: Final = (
+    (
+        "certificate has expired",
+        "the server's certificate has expired",
+        "Its operator has to put a new one in place; if it is new, see to the clock of this machine.",
+    ),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "the server's certificate is of no authority that is trusted here, or has expired",
+        "Name the file of its root certificates: connect(tls=...).",
+    ),
+    ("Hostname Verification Check failed", _OTHER_NAME, _NAME_IT),
+    ("is not in peer certificate", _OTHER_NAME, _NAME_IT),  # as older releases say
+    (
+        "WRONG_VERSION_NUMBER",
+        "what answers there does not speak it",
+        "The server listens in the clear, as without --tls-cert: write grpc://host:port for one on this "
+        "machine, or turn TLS on.",
+    ),
+)
+_CUT_OFF: Final = ("Socket closed", "Connection reset by peer", "Broken pipe")
+
 
 def error_of(
     failed: grpc.RpcError, target: Target, timeout: float | None, size: int
@@ -36,6 +64,8 @@ def error_of(
         return answer_too_large(target, int(refused[2]), int(refused[3]))
     if refused is not None:
         return message_too_large(target, size, int(refused[3]))
+    if status == "UNAVAILABLE" and (why := _handshake_failure(said, target)) is not None:
+        return make_error("TLS_HANDSHAKE_FAILED", why, target=target, status=status)
     message = _message(status, said, target, timeout)
     return from_wire(status, "", message, {"target": str(target), "status": status})
 
@@ -84,8 +114,30 @@ def _sent(failed: grpc.RpcError, status: str) -> BackhaulError | None:
     return None
 
 
+def _handshake_failure(said: str, target: Target) -> str | None:
+    """What is wrong with the certificates, where this end saw it."""
+    if target.kind != "tls":
+        return None
+    for sign, why, do in _HANDSHAKE:
+        if sign in said:
+            return f"No TLS with {target}: {why} ({said}). {do}"
+    return None
+
+
 def _message(status: str, said: str, target: Target, timeout: float | None) -> str:
     match status:
+        case "UNAVAILABLE" if target.kind == "tls" and any(each in said for each in _CUT_OFF):
+            return (
+                f"{target} ended the connection ({said}). It may want a certificate of this client, or not "
+                "take the one it was shown: expired, or of another authority than the server's --client-ca. "
+                "See to connect(tls=backhaul.TLS(certificate=..., key=...)); the server's stderr says "
+                "which. If the connection broke, ask again."
+            )
+        case "UNAVAILABLE" if target.kind == "plain" and any(each in said for each in _CUT_OFF):
+            return (
+                f"{target} ended the connection ({said}). Is it a server that speaks TLS? Then write "
+                "grpcs://host:port. If the connection broke, or the server was stopped, ask again."
+            )
         case "UNAVAILABLE":
             return (
                 f"No server answers at {target} ({said}). Check that one runs there (`backhaul serve`) "

@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%backhaul_proto/v1/shared_memory.proto\x12\x0b\x62\x61\x63khaul.v1\">\n\x0cSharedBuffer\x12\x0f\n\x07segment\x18\x01 \x01(\x0c\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"|\n\x13SharedMemoryRequest\x12\x30\n\x08\x61llocate\x18\x01 \x01(\x0b\x32\x1c.backhaul.v1.AllocateSegmentH\x00\x12(\n\x04\x66ree\x18\x02 \x01(\x0b\x32\x18.backhaul.v1.FreeSegmentH\x00\x42\t\n\x07request\"\xd9\x01\n\x14SharedMemoryResponse\x12/\n\x05hello\x18\x01 \x01(\x0b\x32\x1e.backhaul.v1.SharedMemoryHelloH\x00\x12\'\n\x07segment\x18\x02 \x01(\x0b\x32\x14.backhaul.v1.SegmentH\x00\x12*\n\x05\x66reed\x18\x03 \x01(\x0b\x32\x19.backhaul.v1.SegmentFreedH\x00\x12/\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x1e.backhaul.v1.SharedMemoryErrorH\x00\x42\n\n\x08response\"M\n\x11SharedMemoryHello\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x11\n\tmax_bytes\x18\x02 \x01(\x04\x12\x14\n\x0cmax_segments\x18\x03 \x01(\r\" \n\x0f\x41llocateSegment\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\"3\n\x07Segment\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\r\n\x05nonce\x18\x03 \x01(\x0c\"\x19\n\x0b\x46reeSegment\x12\n\n\x02id\x18\x01 \x01(\x0c\"\x0e\n\x0cSegmentFreed\"4\n\x11SharedMemoryError\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%backhaul_proto/v1/shared_memory.proto\x12\x0b\x62\x61\x63khaul.v1\">\n\x0cSharedBuffer\x12\x0f\n\x07segment\x18\x01 \x01(\x0c\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"\xaf\x01\n\x13SharedMemoryRequest\x12\x30\n\x08\x61llocate\x18\x01 \x01(\x0b\x32\x1c.backhaul.v1.AllocateSegmentH\x00\x12(\n\x04\x66ree\x18\x02 \x01(\x0b\x32\x18.backhaul.v1.FreeSegmentH\x00\x12\x31\n\x0c\x61uthenticate\x18\x03 \x01(\x0b\x32\x19.backhaul.v1.AuthenticateH\x00\x42\t\n\x07request\"\x8e\x02\n\x14SharedMemoryResponse\x12/\n\x05hello\x18\x01 \x01(\x0b\x32\x1e.backhaul.v1.SharedMemoryHelloH\x00\x12\'\n\x07segment\x18\x02 \x01(\x0b\x32\x14.backhaul.v1.SegmentH\x00\x12*\n\x05\x66reed\x18\x03 \x01(\x0b\x32\x19.backhaul.v1.SegmentFreedH\x00\x12/\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x1e.backhaul.v1.SharedMemoryErrorH\x00\x12\x33\n\rauthenticated\x18\x05 \x01(\x0b\x32\x1a.backhaul.v1.AuthenticatedH\x00\x42\n\n\x08response\"c\n\x11SharedMemoryHello\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x11\n\tmax_bytes\x18\x02 \x01(\x04\x12\x14\n\x0cmax_segments\x18\x03 \x01(\r\x12\x14\n\x0c\x61uthenticate\x18\x04 \x01(\x08\"\x1d\n\x0c\x41uthenticate\x12\r\n\x05token\x18\x01 \x01(\t\"\x0f\n\rAuthenticated\" \n\x0f\x41llocateSegment\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\"3\n\x07Segment\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\r\n\x05nonce\x18\x03 \x01(\x0c\"\x19\n\x0b\x46reeSegment\x12\n\n\x02id\x18\x01 \x01(\x0c\"\x0e\n\x0cSegmentFreed\"4\n\x11SharedMemoryError\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,20 +23,24 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_SHAREDBUFFER']._serialized_start=54
   _globals['_SHAREDBUFFER']._serialized_end=116
-  _globals['_SHAREDMEMORYREQUEST']._serialized_start=118
-  _globals['_SHAREDMEMORYREQUEST']._serialized_end=242
-  _globals['_SHAREDMEMORYRESPONSE']._serialized_start=245
-  _globals['_SHAREDMEMORYRESPONSE']._serialized_end=462
-  _globals['_SHAREDMEMORYHELLO']._serialized_start=464
-  _globals['_SHAREDMEMORYHELLO']._serialized_end=541
-  _globals['_ALLOCATESEGMENT']._serialized_start=543
-  _globals['_ALLOCATESEGMENT']._serialized_end=575
-  _globals['_SEGMENT']._serialized_start=577
-  _globals['_SEGMENT']._serialized_end=628
-  _globals['_FREESEGMENT']._serialized_start=630
-  _globals['_FREESEGMENT']._serialized_end=655
-  _globals['_SEGMENTFREED']._serialized_start=657
-  _globals['_SEGMENTFREED']._serialized_end=671
-  _globals['_SHAREDMEMORYERROR']._serialized_start=673
-  _globals['_SHAREDMEMORYERROR']._serialized_end=725
+  _globals['_SHAREDMEMORYREQUEST']._serialized_start=119
+  _globals['_SHAREDMEMORYREQUEST']._serialized_end=294
+  _globals['_SHAREDMEMORYRESPONSE']._serialized_start=297
+  _globals['_SHAREDMEMORYRESPONSE']._serialized_end=567
+  _globals['_SHAREDMEMORYHELLO']._serialized_start=569
+  _globals['_SHAREDMEMORYHELLO']._serialized_end=668
+  _globals['_AUTHENTICATE']._serialized_start=670
+  _globals['_AUTHENTICATE']._serialized_end=699
+  _globals['_AUTHENTICATED']._serialized_start=701
+  _globals['_AUTHENTICATED']._serialized_end=716
+  _globals['_ALLOCATESEGMENT']._serialized_start=718
+  _globals['_ALLOCATESEGMENT']._serialized_end=750
+  _globals['_SEGMENT']._serialized_start=752
+  _globals['_SEGMENT']._serialized_end=803
+  _globals['_FREESEGMENT']._serialized_start=805
+  _globals['_FREESEGMENT']._serialized_end=830
+  _globals['_SEGMENTFREED']._serialized_start=832
+  _globals['_SEGMENTFREED']._serialized_end=846
+  _globals['_SHAREDMEMORYERROR']._serialized_start=848
+  _globals['_SHAREDMEMORYERROR']._serialized_end=900
 # @@protoc_insertion_point(module_scope)

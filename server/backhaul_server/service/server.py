@@ -11,17 +11,21 @@ from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from backhaul_proto import codec, tensors
 from backhaul_proto.chunks import MAX_CHUNK_BYTES
-from backhaul_proto.errors import make_error
+from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
+from backhaul_server.exposure import check_exposure
+from backhaul_server.service.access import Tokens, unauthenticated
+from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
-from backhaul_server.service.entry import Entry
+from backhaul_server.service.entry import Access, Entry, Open
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
+from backhaul_server.service.status import refuse
 from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
 from backhaul_server.service.streams import ExecuteStream
 from backhaul_server.sessions.reaper import Reaper
@@ -56,9 +60,13 @@ class Server:
         streams: how many streams may be in the server at once.
         shared_memory: most bytes of memory shared with clients of unix sockets; 0: none is offered.
         entry: what stands at the door; left out: anybody may come in, and as many as there are threads.
+        certificates: for TLS on the TCP addresses; None: calls travel in the clear.
+        max_connection_age: seconds after which a client has to connect again, and its certificate is looked
+            at again; None: never.
+        insecure: whether to listen beyond this machine in the clear or for anybody.
 
     Raises:
-        InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
+        InvalidArgument: INVALID_TARGET, an address that cannot be listened on; INSECURE_ADDRESS.
     """
 
     def __init__(
@@ -70,9 +78,21 @@ class Server:
         streams: int = 16,
         shared_memory: int = 0,
         entry: Entry | None = None,
+        certificates: Certificates | None = None,
+        max_connection_age: float | None = None,
+        insecure: bool = False,
     ) -> None:
         entry = entry or Entry()
+        mutual = certificates is not None and certificates.mutual
+        if not insecure:
+            check_exposure(
+                addresses,
+                encrypted=certificates is not None,
+                authenticated=mutual or not isinstance(entry.access, Open),
+            )
+        self._credentials = None if certificates is None else certificates.credentials()
         self._dispatcher = dispatcher
+        self._access = entry.access
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
         self._stream = ExecuteStream(dispatcher, entry, streams)
@@ -84,6 +104,7 @@ class Server:
             handlers=[_Handlers(dispatcher, entry, self._segments, self._stream)],
             options=[
                 *_OPTIONS,
+                *_aging(max_connection_age),
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),
             ],
@@ -91,7 +112,9 @@ class Server:
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self._server)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+            _Reflection(names, entry.access), self._server
+        )
         self.targets = [self._listen(address) for address in addresses]
 
     def start(self) -> None:
@@ -124,19 +147,26 @@ class Server:
         if unix:
             _check_unix_path(path)
         try:
-            port = self._server.add_insecure_port(f"unix:{path}" if unix else address)
+            if unix or self._credentials is None:
+                port = self._server.add_insecure_port(f"unix:{path}" if unix else address)
+            else:
+                port = self._server.add_secure_port(address, self._credentials)
         except RuntimeError:
             port = 0
         if not port:
             raise make_error(
                 "INVALID_TARGET",
                 f"Cannot listen on {address}: it is in use by another program, or is no address of this "
-                "machine. Choose another port (0 takes any free one) or host.",
+                "machine; or gRPC cannot use the certificate, which it says on stderr. Choose another port "
+                "(0 takes any free one) or host.",
                 actual=address,
             )
         if unix:
             self._offer_shared_memory(path)
-        return f"unix://{path}" if unix else f"grpc://{address.rpartition(':')[0]}:{port}"
+        if unix:
+            return f"unix://{path}"
+        scheme = "grpc" if self._credentials is None else "grpcs"
+        return f"{scheme}://{address.rpartition(':')[0]}:{port}"
 
     def _offer_shared_memory(self, path: str) -> None:
         beside = side_socket(os.fsencode(path))
@@ -144,7 +174,8 @@ class Server:
             return
         try:
             if self._segments.limit:
-                self._side_sockets.append(SideSocket(beside, self._segments))
+                name_of = self._access.name_of if isinstance(self._access, Tokens) else None
+                self._side_sockets.append(SideSocket(beside, self._segments, name_of=name_of))
             else:
                 remove_socket(beside)  # an earlier server's: clients are not to wait there
         except OSError as error:
@@ -168,9 +199,50 @@ class _Handlers(grpc.GenericRpcHandler):
         self._methods[f"/{SERVICE}/{EXECUTE_STREAM}"] = grpc.stream_stream_rpc_method_handler(
             stream, None, None
         )
+        self._tokens = entry.access if isinstance(entry.access, Tokens) else None
+        self._turned_away: dict[str, Any] = {
+            path: grpc.stream_stream_rpc_method_handler(
+                _TurnedAway(entry, path.rpartition("/")[2]), None, None
+            )
+            for path in self._methods
+        }
 
     def service(self, handler_call_details: Any) -> Any:
-        return self._methods.get(handler_call_details.method)
+        method = self._methods.get(handler_call_details.method)
+        if method is None or self._tokens is None:
+            return method
+        # A unary handler is called when its message is here, of up to gigabytes. Looking a token up takes
+        # a microsecond, so this thread, which polls the sockets, can do it.
+        if self._tokens.know(handler_call_details.invocation_metadata):
+            return method
+        return self._turned_away[handler_call_details.method]
+
+
+class _TurnedAway:
+    """A call of nobody who is known: refused before its message is read."""
+
+    def __init__(self, entry: Entry, name: str) -> None:
+        self._entry = entry
+        self._name = name
+
+    def __call__(self, _messages: Any, context: Any) -> Any:
+        with self._entry.visit(self._name, context):
+            raise unauthenticated()
+
+
+class _Reflection(reflection.ReflectionServicer):
+    """What services there are, for those who may call them."""
+
+    def __init__(self, names: Sequence[str], access: Access) -> None:
+        super().__init__(names)
+        self._access = access
+
+    def ServerReflectionInfo(self, request_iterator: Any, context: Any) -> Any:
+        try:
+            self._access.principal(context)
+        except BackhaulError as error:
+            refuse(context, error)
+        return super().ServerReflectionInfo(request_iterator, context)
 
 
 class _Method:
@@ -229,6 +301,11 @@ def _joined(header: bytes, results: Sequence[Array | SharedArray], limit: int) -
             limit=limit,
         )
     return tensors.join(header, results)
+
+
+def _aging(seconds: float | None) -> list[tuple[str, int]]:
+    # The calls on an old connection run to their end, however long, while new ones take a new connection.
+    return [] if seconds is None else [("grpc.max_connection_age_ms", round(seconds * 1e3))]
 
 
 def _check_unix_path(path: str) -> None:

@@ -52,12 +52,12 @@ class Segment:
 
     __slots__ = ("freed", "id", "memory", "nbytes", "owner", "principal", "uses")
 
-    def __init__(self, owner: object, memory: Array) -> None:
+    def __init__(self, owner: object, memory: Array, principal: str | None) -> None:
         self.id = secrets.token_bytes(ID_BYTES)
         self.nbytes = memory.nbytes
         self.memory = memory
         self.owner = owner
-        self.principal: str | None = None
+        self.principal = principal
         self.uses = 0
         self.freed = False
 
@@ -83,8 +83,15 @@ class Segments:
         with self._lock:
             return self._bytes.total()
 
-    def allocate(self, owner: object, nbytes: int) -> tuple[Segment, bytes, int]:
+    def allocate(
+        self, owner: object, nbytes: int, principal: str | None = None
+    ) -> tuple[Segment, bytes, int]:
         """A new segment, its nonce, and its descriptor, which is the caller's to close.
+
+        Args:
+            owner: whose it is, and with whom it goes.
+            nbytes: its size.
+            principal: who may name it; None: who names it first.
 
         Raises:
             BackhaulError: MALFORMED_REQUEST, QUOTA_EXCEEDED, MEMORY_LIMIT_EXCEEDED.
@@ -112,7 +119,7 @@ class Segments:
             ) from None
         nonce = secrets.token_bytes(NONCE_BYTES)
         memory[:NONCE_BYTES] = np.frombuffer(nonce, np.uint8)
-        segment = Segment(owner, memory)
+        segment = Segment(owner, memory, principal)
         with self._lock:
             self._segments[segment.id] = segment
         return segment, nonce, descriptor

@@ -44,6 +44,7 @@ class _Peer:
     def __init__(self, connection: socket.socket, now: float) -> None:
         self.connection = connection
         self.last_asked = now
+        self.principal: str | None = None
 
 
 class SideSocket:
@@ -53,6 +54,7 @@ class SideSocket:
         path: of the side socket.
         segments: of the server.
         user: whose processes are served.
+        name_of: whose token it is, or Unauthenticated; None: clients need no token.
         clock: seconds, monotonic.
 
     Raises:
@@ -65,11 +67,13 @@ class SideSocket:
         segments: Segments,
         *,
         user: int | None = None,
+        name_of: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
         self._segments = segments
         self._user = os.geteuid() if user is None else user
+        self._name_of = name_of
         self._clock = clock
         self._peers: dict[int, _Peer] = {}
         self._listener = _listen(path)
@@ -140,6 +144,7 @@ class SideSocket:
             version=VERSION,
             max_bytes=self._segments.limit_of_one,
             max_segments=SEGMENTS_OF_ONE,
+            authenticate=self._name_of is not None,
         )
         if not _send(connection, Response(hello=hello)):
             self._drop(peer)
@@ -165,7 +170,11 @@ class SideSocket:
     def _answer(self, peer: _Peer, packet: bytes) -> bool:
         """Answer a packet; whether the connection is to stay."""
         request = _parse(packet)
-        match request and request.WhichOneof("request"):
+        kind = request and request.WhichOneof("request")
+        if self._name_of is not None and peer.principal is None:
+            token = request.authenticate.token if request and kind == "authenticate" else ""
+            return self._authenticate(peer, token, self._name_of)
+        match kind:
             case "allocate":
                 assert request is not None
                 return self._allocate(peer, request.allocate.bytes)
@@ -177,9 +186,19 @@ class SideSocket:
         _send(peer.connection, _error(malformed))
         return False
 
+    def _authenticate(self, peer: _Peer, token: str, name_of: Callable[[str], str]) -> bool:
+        try:
+            peer.principal = name_of(token)
+        except BackhaulError as error:
+            log.info("refused shared memory", extra={"reason": error.reason})
+            _send(peer.connection, _error(error))
+            return False
+        accepted = shared_memory_pb2.Authenticated()
+        return _send(peer.connection, Response(authenticated=accepted))
+
     def _allocate(self, peer: _Peer, nbytes: int) -> bool:
         try:
-            segment, nonce, descriptor = self._segments.allocate(peer, nbytes)
+            segment, nonce, descriptor = self._segments.allocate(peer, nbytes, peer.principal)
         except BackhaulError as error:
             return _send(peer.connection, _error(error))
         made = shared_memory_pb2.Segment(id=segment.id, bytes=segment.nbytes, nonce=nonce)
