@@ -82,6 +82,19 @@ class ServerSettings(BaseSettings):
         ge=0,
         description="Seconds that running calls are given on SIGTERM before they are cancelled.",
     )
+    drain_delay: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds on SIGTERM between NOT_SERVING to health checks and the first refusal; 5 with "
+        "Kubernetes.",
+    )
+    health_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="A further port of the same host with the health service alone, in the clear.",
+    )
     plugins: bool = Field(True, description="Whether to load ops of other installed packages.")
     keep_memory: bool = Field(
         True,
@@ -97,6 +110,14 @@ class ServerSettings(BaseSettings):
     @property
     def addresses(self) -> list[str]:
         """Where the server listens."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        listed = [f"{host}:{self.port}"]
+        listed = [self._at(self.port)]
         return listed if self.unix is None else [*listed, f"unix:{self.unix}"]
+
+    @property
+    def health_address(self) -> str | None:
+        """Where health checks alone are answered."""
+        return None if self.health_port is None else self._at(self.health_port)
+
+    def _at(self, port: int) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{port}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.entry import Entry
+from backhaul_server.service.health import HealthPort, listen
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
@@ -41,6 +44,12 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 
+_LAST: Final = 0.5
+"""Seconds that what is cut off at the end gets to end by itself."""
+
+_FAREWELL: Final = 0.1
+"""Seconds that answers already written get to leave."""
+
 _CHUNK_FRAME: Final = 64
 """What a chunk's message has beside its data, at most."""
 
@@ -55,6 +64,7 @@ class Server:
         streams: how many streams may be in the server at once.
         shared_memory: most bytes of memory shared with clients of unix sockets; 0: none is offered.
         entry: what stands at the door; left out: anybody may come in, and as many as there are threads.
+        health_address: where to answer health checks alone, in the clear; None: nowhere else.
 
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
@@ -69,8 +79,10 @@ class Server:
         streams: int = 16,
         shared_memory: int = 0,
         entry: Entry | None = None,
+        health_address: str | None = None,
     ) -> None:
         entry = entry or Entry()
+        self._drain = entry.drain
         self._dispatcher = dispatcher
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
@@ -91,6 +103,12 @@ class Server:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self.targets = [self._listen(address) for address in addresses]
+        self._health_port = HealthPort(self._health, health_address) if health_address else None
+
+    @property
+    def health_target(self) -> str | None:
+        """Where health checks alone are answered."""
+        return self._health_port.target if self._health_port else None
 
     def start(self) -> None:
         """Answer calls from now on."""
@@ -99,37 +117,45 @@ class Server:
         self._server.start()
         for name in ("", SERVICE):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        if self._health_port:
+            self._health_port.start()
         log.info("serving", extra={"targets": self.targets})
 
-    def stop(self, grace: float | None) -> None:
-        """Report NOT_SERVING, refuse new calls, wait up to ``grace`` seconds for those running.
+    def stop(self, grace: float | None, delay: float = 0.0) -> bool:
+        """Report NOT_SERVING; ``delay`` seconds later take no new sessions; end when no call is running.
 
-        What still runs after that is cancelled; then the sessions are freed.
+        Calls of open sessions are answered until then, or for ``grace`` seconds; what still runs after
+        that is told DRAINING at its next check between steps, as are calls that come now. Then the
+        sessions are freed.
+
+        Returns:
+            Whether all of it has ended. A step that does not end within a second is not waited for.
         """
         self._health.enter_graceful_shutdown()
-        self._server.stop(grace).wait()
+        time.sleep(delay)
+        self._drain.refuse("OpenSession")
+        log.info("draining", extra={"grace": grace})
+        self._drain.wait(grace or 0)
+        cut_off = self._drain.close()
+        ended = self._drain.wait(_LAST)
+        self._server.stop(_FAREWELL if grace else None).wait(_LAST)
         self._stream.close()
         for side in self._side_sockets:
             side.close()
-        self._dispatcher.close()
-        log.info("stopped")
+        closing = threading.Thread(target=self._dispatcher.close, daemon=True)
+        closing.start()
+        closing.join(_LAST if ended else 0)
+        if self._health_port:
+            self._health_port.stop()
+        log.info("stopped", extra={"cut_off": cut_off})
+        return ended and not closing.is_alive()
 
     def _listen(self, address: str) -> str:
         unix = address.startswith("unix:")
         path = address.removeprefix("unix:").removeprefix("//") if unix else ""
         if unix:
             _check_unix_path(path)
-        try:
-            port = self._server.add_insecure_port(f"unix:{path}" if unix else address)
-        except RuntimeError:
-            port = 0
-        if not port:
-            raise make_error(
-                "INVALID_TARGET",
-                f"Cannot listen on {address}: it is in use by another program, or is no address of this "
-                "machine. Choose another port (0 takes any free one) or host.",
-                actual=address,
-            )
+        port = listen(self._server, f"unix:{path}" if unix else address)
         if unix:
             self._offer_shared_memory(path)
         return f"unix://{path}" if unix else f"grpc://{address.rpartition(':')[0]}:{port}"
