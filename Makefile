@@ -48,7 +48,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory ops ops-check \
+	bench-ops bench-memory ops ops-check settings \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -170,6 +170,9 @@ ops: $(VENV)/.stamp-dev ## write what follows from the op catalog
 
 ops-check: $(VENV)/.stamp-dev ## is what follows from the op catalog current?
 	@$(BIN)/python tools/gen_ops.py --check $(call or_mend,make ops)
+
+settings: $(VENV)/.stamp-dev ## write the table of the server's settings in docs/serving.md
+	@$(BIN)/python tools/gen_settings.py
 
 # ---------------------------------------------------------------- protocol
 # $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.

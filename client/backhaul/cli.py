@@ -5,18 +5,36 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 import backhaul
 from backhaul import demo as demonstration
 from backhaul_proto import tokens
 from backhaul_proto.errors import BackhaulError
 
+
+class _Commands(TyperGroup):
+    """The commands. ``serve`` is made from the server's settings, where they are installed."""
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        """The command that the words begin with, and the words behind it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name == "serve":
+            try:
+                from backhaul_server.command import serve_command
+            except ModuleNotFoundError:
+                return name, command, rest
+            command = serve_command()
+        return name, command, rest
+
+
 app = typer.Typer(
     name="backhaul",
+    cls=_Commands,
     help="Remote differentiation: tapes on a server, gradients and Hessian-vector products over gRPC.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -50,106 +68,18 @@ token_app = typer.Typer(name="token", help="Tokens of a server's callers.", no_a
 app.add_typer(token_app)
 
 
-@app.command()
-def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="TCP port (50051); 0 takes any free one.")
-    ] = None,
-    unix: Annotated[Path | None, typer.Option(help="A unix socket to listen on as well.")] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Calls in the server at once, waiting ones included (64).")
-    ] = None,
-    streams: Annotated[
-        int | None, typer.Option(help="Large requests and answers in the server at once (16).")
-    ] = None,
-    max_message_bytes: Annotated[
-        int | None,
-        typer.Option(help="Largest message either way (1 GiB); what is larger travels in pieces."),
-    ] = None,
-    session_memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Memory that a session may use, such as 512MiB or 4GB (half of what the process may)."
-        ),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="Memory of all sessions together (four fifths of what the process may)."),
-    ] = None,
-    shared_memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Memory shared with clients of the unix socket, such as 2GiB; 0: none (an eighth of what "
-            "the process may)."
-        ),
-    ] = None,
-    lease: Annotated[
-        float | None,
-        typer.Option(help="Seconds after its last call at which a session ends (600); 0: never."),
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(help="The server's certificate (PEM); turns TLS on.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
-    client_ca: Annotated[
-        Path | None,
-        typer.Option(help="Authorities (PEM) whose certificates clients must have: mutual TLS."),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="File of tokens that clients must have; see `backhaul token new`."),
-    ] = None,
-    max_connection_age: Annotated[
-        float | None,
-        typer.Option(help="Seconds after which clients connect again (3600 with TLS, else never)."),
-    ] = None,
-    insecure: Annotated[
-        bool | None,
-        typer.Option(
-            "--insecure", help="Listen beyond this machine in the clear, or for anybody (no)."
-        ),
-    ] = None,
-    grace: Annotated[
-        float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")
-    ] = None,
-    plugins: Annotated[
-        bool | None,
-        typer.Option("--plugins/--no-plugins", help="Load ops of other installed packages (yes)."),
-    ] = None,
-    keep_memory: Annotated[
-        bool | None,
-        typer.Option(help="Keep freed memory for the next arrays while there is work (on)."),
-    ] = None,
-    log_format: Annotated[str | None, typer.Option(help="json or text (json).")] = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error (info).")
-    ] = None,
-) -> None:
-    """Run a server until SIGTERM or Ctrl-C. Each option is also an environment variable BACKHAUL_NAME.
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def serve() -> None:
+    """Run a server until SIGTERM or Ctrl-C.
 
-    Example: backhaul serve --port 50051 --unix /run/user/1000/backhaul.sock
+    Needs the server's part: pip install 'backhaul[server]'. It has the options.
     """
-    given = {name: value for name, value in locals().items() if value is not None}
     try:
-        from pydantic import ValidationError
-
-        from backhaul_server.cli import serve as run
-        from backhaul_server.config import ServerSettings
+        import backhaul_server.command  # noqa: F401  which of its libraries is missing?
     except ModuleNotFoundError as error:
         _fail(
             f"This needs the server's part ({error.name} is missing): pip install 'backhaul[server]'"
         )
-    try:
-        settings = ServerSettings(**given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        _fail(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}")
-    try:
-        status = run(settings)
-    except BackhaulError as error:
-        _fail(str(error))
-    raise typer.Exit(status)
 
 
 @app.command()

@@ -214,6 +214,7 @@ REASONS: Mapping[str, Kind] = {
     "UNAUTHENTICATED": Kind(Unauthenticated, "UNAUTHENTICATED"),
     "PERMISSION_DENIED": Kind(PermissionDenied, "PERMISSION_DENIED"),
     "UNAVAILABLE": Kind(Unavailable, "UNAVAILABLE"),
+    "DRAINING": Kind(Unavailable, "UNAVAILABLE"),
     "SHARED_MEMORY_UNAVAILABLE": Kind(Unavailable, "UNAVAILABLE"),
     "TLS_HANDSHAKE_FAILED": Kind(Unavailable, "UNAVAILABLE"),
     "FORKED": Kind(Unavailable, "UNAVAILABLE"),

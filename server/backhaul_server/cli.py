@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import logging.config
+import os
 import signal
 import sys
 import threading
 import time
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 from threadpoolctl import ThreadpoolController
 
 from backhaul_proto.errors import make_error
 from backhaul_server.allocator import give_back, keep_memory
 from backhaul_server.config import ServerSettings
+from backhaul_server.effective import slips
 from backhaul_server.engine.engine import Engine
 from backhaul_server.limits import shared_memory_by_default, usable_cores, usable_memory
 from backhaul_server.plugins import load_plugins
@@ -40,7 +42,7 @@ log = logging.getLogger("backhaul.server")
 
 
 def serve(settings: ServerSettings) -> int:
-    """Run a server until SIGTERM or SIGINT; its exit status.
+    """Run a server until SIGTERM or SIGINT; its exit status. A second signal ends the process at once.
 
     The line ``listening on TARGET`` on stdout says, for each address, that calls are answered there.
     """
@@ -52,8 +54,12 @@ def serve(settings: ServerSettings) -> int:
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         log.info("stopping", extra={"signal": signal.Signals(number).name})
+        if stop.is_set():  # the second one
+            end_at_once(128 + number)
         stop.set()
 
+    for slip, near in slips(os.environ).items():
+        log.warning("a variable that nobody reads", extra={"variable": slip, "nearest": near})
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     if settings.plugins:
@@ -82,10 +88,13 @@ def serve(settings: ServerSettings) -> int:
         certificates=certificates,
         max_connection_age=CONNECTION_AGE if age is None and certificates else age,
         insecure=settings.insecure,
+        health_address=settings.health_address,
     )
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)
+    if server.health_target:
+        print(f"health on {server.health_target}", flush=True)
 
     def tidy() -> None:
         collect()
@@ -95,7 +104,9 @@ def serve(settings: ServerSettings) -> int:
     rest = Rest(time.process_time, tidy)
     while not stop.wait(IDLE_LOOK):
         rest.look(IDLE_LOOK)
-    server.stop(settings.grace)
+    if not server.stop(settings.grace, settings.drain_delay):
+        log.warning("left behind: a step that did not end")
+        end_at_once(0)
     return 0
 
 
@@ -121,6 +132,13 @@ def _certificates(settings: ServerSettings) -> Certificates | None:
         "TLS needs both the server's certificate and its private key: --tls-cert and --tls-key, with "
         "--client-ca for certificates of clients.",
     )
+
+
+def end_at_once(status: int) -> NoReturn:
+    """End the process whatever its threads are doing."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def bound_blas(threads: int) -> None:

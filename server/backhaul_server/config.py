@@ -1,23 +1,48 @@
-"""Settings of the server: flags first, then the environment (``BACKHAUL_PORT`` and so on)."""
+"""Settings of the server: the one place for their names, types, bounds, defaults and help.
+
+A field is an option of ``backhaul serve`` (``--session-memory``), an environment variable
+(``BACKHAUL_SESSION_MEMORY``), a key of the TOML file (``session_memory``), and a row of the table in
+docs/serving.md (``make settings`` writes it).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import ByteSize, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+PREFIX: Final = "BACKHAUL_"
+"""What a setting's environment variable begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """What holds where a setting is None: part of the field's type, for help and docs.
+
+    Attributes:
+        text: such as ``"half of what the process may use"``.
+    """
+
+    text: str
+
 
 class ServerSettings(BaseSettings):
-    """What ``backhaul serve`` can be told."""
+    """What ``backhaul serve`` can be told. An empty environment variable is as one that is not there."""
 
-    model_config = SettingsConfigDict(env_prefix="BACKHAUL_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
     host: str = Field(
         "127.0.0.1", description="Address to listen on; loopback unless told otherwise."
     )
-    port: int = Field(50051, ge=0, le=65535, description="TCP port; 0 takes any free one.")
+    port: int = Field(
+        50051,
+        ge=0,
+        le=65535,
+        description="TCP port; 0 takes any free one, and the line 'listening on …' on stdout says which.",
+    )
     unix: Path | None = Field(None, description="A unix socket to listen on as well.")
     threads: int = Field(
         64, ge=1, description="Calls in the server at once, waiting ones included."
@@ -27,34 +52,30 @@ class ServerSettings(BaseSettings):
         ge=1,
         description="Large requests and answers in the server at once, beside those calls.",
     )
-    lanes: int | None = Field(
+    lanes: Annotated[int | None, Otherwise("one for each four cores")] = Field(
         None,
         ge=1,
-        description="Long steps that may be computed beside the small work; None: one for each four cores. "
-        "BLAS takes the cores divided by it.",
+        description="Long steps that may be computed beside the small work; BLAS takes the cores divided "
+        "by it.",
     )
-    max_message_bytes: int = Field(
-        1 << 30,
+    max_message_bytes: ByteSize = Field(
+        ByteSize(1 << 30),
         ge=1 << 16,
         le=(1 << 31) - 1,
-        description="Largest message either way, in bytes; what is larger travels in pieces.",
+        description="Largest message either way, such as 64MiB; what is larger travels in pieces.",
     )
-    session_memory: ByteSize | None = Field(
-        None,
-        gt=0,
-        description="Memory that a session may use, such as 512MiB or 4GB; None: half of what the process "
-        "may.",
+    session_memory: Annotated[ByteSize | None, Otherwise("half of what the process may use")] = (
+        Field(None, gt=0, description="Most memory that a session may use, such as 512MiB or 4GB.")
     )
-    memory: ByteSize | None = Field(
-        None,
-        gt=0,
-        description="Memory that all sessions may use together; None: four fifths of what the process may.",
+    memory: Annotated[ByteSize | None, Otherwise("four fifths of what the process may use")] = (
+        Field(None, gt=0, description="Most memory that all sessions may use together.")
     )
-    shared_memory: ByteSize | None = Field(
+    shared_memory: Annotated[
+        ByteSize | None, Otherwise("an eighth of what the process may use")
+    ] = Field(
         None,
         ge=0,
-        description="Memory shared with clients of the unix socket, such as 2GiB; 0: none; None: an eighth "
-        "of what the process may use.",
+        description="Most memory shared with clients of the unix socket, such as 2GiB; 0: none.",
     )
     lease: float = Field(
         600.0,
@@ -75,11 +96,11 @@ class ServerSettings(BaseSettings):
     token_file: Path | None = Field(
         None, description="File of tokens that clients must have, a line name:digest each."
     )
-    max_connection_age: float | None = Field(
+    max_connection_age: Annotated[float | None, Otherwise("an hour with TLS, else never")] = Field(
         None,
         gt=0,
         le=2_000_000,
-        description="Seconds after which clients connect again; None: an hour with TLS, else never.",
+        description="Seconds after which clients connect again, and show their certificates anew.",
     )
     insecure: bool = Field(
         False, description="Listen beyond this machine in the clear, or without knowing who calls."
@@ -89,19 +110,42 @@ class ServerSettings(BaseSettings):
         ge=0,
         description="Seconds that running calls are given on SIGTERM before they are cancelled.",
     )
+    drain_delay: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds on SIGTERM between NOT_SERVING to health checks and the first refusal; 5 with "
+        "Kubernetes.",
+    )
+    health_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="A further port of the same host with the health service alone, in the clear.",
+    )
     plugins: bool = Field(True, description="Whether to load ops of other installed packages.")
     keep_memory: bool = Field(
         True,
         description="Keep freed memory for the next arrays while there is work (glibc only).",
     )
-    log_format: Literal["json", "text"] = Field("json", description="Form of the log on stderr.")
+    log_format: Literal["json", "text"] = Field(
+        "json", description="Form of the log on stderr: one JSON object a line, or text."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="What is logged."
+        "info", description="What is logged: debug tells of every call, info of refused ones too."
     )
 
     @property
     def addresses(self) -> list[str]:
         """Where the server listens."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        listed = [f"{host}:{self.port}"]
+        listed = [self._at(self.port)]
         return listed if self.unix is None else [*listed, f"unix:{self.unix}"]
+
+    @property
+    def health_address(self) -> str | None:
+        """Where health checks alone are answered."""
+        return None if self.health_port is None else self._at(self.health_port)
+
+    def _at(self, port: int) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{port}"

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_server.service.dispatch import guarded
+from backhaul_server.service.draining import Drain
 from backhaul_server.service.status import refuse
 from backhaul_server.workers.call import Call
 
@@ -101,12 +102,14 @@ class Entry:
         admission: whether there is room.
         observers: who is told of it.
         clock: seconds, monotonic.
+        drain: who is in, and who may come in when the server ends.
     """
 
     access: Access = field(default_factory=Open)
     admission: Admission = field(default_factory=Roomy)
     observers: Sequence[Observer] = field(default_factory=lambda: (Log(),))
     clock: Callable[[], float] = time.monotonic
+    drain: Drain = field(default_factory=Drain)
 
     def visit(self, method: str, context: Any) -> Visit:
         """A call that has come in, to be entered with ``with``."""
@@ -162,6 +165,7 @@ class Visit:
             self._entry.admission.leave(self.principal, self.method)
         if isinstance(error, BackhaulError):
             self._end(error)
+        self._entry.drain.leave(self.call)
         broken = None
         if error is not None:
             broken = make_error("CANCELLED", "The call ended before its answer was sent.")
@@ -169,11 +173,13 @@ class Visit:
             each.ended(self, broken)
 
     def _let_in(self) -> None:
+        self._entry.drain.enter(self.method, self.call)
         self.principal = self._entry.access.principal(self.context)
         self._entry.admission.enter(self.principal, self.method)
         self._admitted = True
 
     def _end(self, error: BackhaulError) -> None:
+        self._entry.drain.leave(self.call)
         for each in self._entry.observers:
             each.ended(self, error)
         refuse(self.context, error)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +25,7 @@ from backhaul_server.service.access import Tokens, unauthenticated
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.entry import Access, Entry, Open
+from backhaul_server.service.health import HealthPort, listen
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.status import refuse
@@ -46,6 +49,12 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 
+_LAST: Final = 0.5
+"""Seconds that what is cut off at the end gets to end by itself."""
+
+_FAREWELL: Final = 0.1
+"""Seconds that answers already written get to leave."""
+
 _CHUNK_FRAME: Final = 64
 """What a chunk's message has beside its data, at most."""
 
@@ -64,6 +73,7 @@ class Server:
         max_connection_age: seconds after which a client has to connect again, and its certificate is looked
             at again; None: never.
         insecure: whether to listen beyond this machine in the clear or for anybody.
+        health_address: where to answer health checks alone, in the clear; None: nowhere else.
 
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on; INSECURE_ADDRESS.
@@ -81,6 +91,7 @@ class Server:
         certificates: Certificates | None = None,
         max_connection_age: float | None = None,
         insecure: bool = False,
+        health_address: str | None = None,
     ) -> None:
         entry = entry or Entry()
         mutual = certificates is not None and certificates.mutual
@@ -91,6 +102,7 @@ class Server:
                 authenticated=mutual or not isinstance(entry.access, Open),
             )
         self._credentials = None if certificates is None else certificates.credentials()
+        self._drain = entry.drain
         self._dispatcher = dispatcher
         self._access = entry.access
         self._segments = Segments(shared_memory if is_supported() else 0)
@@ -116,6 +128,12 @@ class Server:
             _Reflection(names, entry.access), self._server
         )
         self.targets = [self._listen(address) for address in addresses]
+        self._health_port = HealthPort(self._health, health_address) if health_address else None
+
+    @property
+    def health_target(self) -> str | None:
+        """Where health checks alone are answered."""
+        return self._health_port.target if self._health_port else None
 
     def start(self) -> None:
         """Answer calls from now on."""
@@ -125,42 +143,47 @@ class Server:
         self._server.start()
         for name in ("", SERVICE):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        if self._health_port:
+            self._health_port.start()
         log.info("serving", extra={"targets": self.targets})
 
-    def stop(self, grace: float | None) -> None:
-        """Report NOT_SERVING, refuse new calls, wait up to ``grace`` seconds for those running.
+    def stop(self, grace: float | None, delay: float = 0.0) -> bool:
+        """Report NOT_SERVING; ``delay`` seconds later take no new sessions; end when no call is running.
 
-        What still runs after that is cancelled; then the sessions are freed.
+        Calls of open sessions are answered until then, or for ``grace`` seconds; what still runs after
+        that is told DRAINING at its next check between steps, as are calls that come now. Then the
+        sessions are freed.
+
+        Returns:
+            Whether all of it has ended. A step that does not end within a second is not waited for.
         """
         self._health.enter_graceful_shutdown()
-        self._server.stop(grace).wait()
+        time.sleep(delay)
+        self._drain.refuse("OpenSession")
+        log.info("draining", extra={"grace": grace})
+        self._drain.wait(grace or 0)
+        cut_off = self._drain.close()
+        ended = self._drain.wait(_LAST)
+        self._server.stop(_FAREWELL if grace else None).wait(_LAST)
         self._stream.close()
         for side in self._side_sockets:
             side.close()
         self._reaper.stop()
-        self._dispatcher.close()
-        log.info("stopped")
+        closing = threading.Thread(target=self._dispatcher.close, daemon=True)
+        closing.start()
+        closing.join(_LAST if ended else 0)
+        if self._health_port:
+            self._health_port.stop()
+        log.info("stopped", extra={"cut_off": cut_off})
+        return ended and not closing.is_alive()
 
     def _listen(self, address: str) -> str:
         unix = address.startswith("unix:")
         path = address.removeprefix("unix:").removeprefix("//") if unix else ""
         if unix:
             _check_unix_path(path)
-        try:
-            if unix or self._credentials is None:
-                port = self._server.add_insecure_port(f"unix:{path}" if unix else address)
-            else:
-                port = self._server.add_secure_port(address, self._credentials)
-        except RuntimeError:
-            port = 0
-        if not port:
-            raise make_error(
-                "INVALID_TARGET",
-                f"Cannot listen on {address}: it is in use by another program, or is no address of this "
-                "machine; or gRPC cannot use the certificate, which it says on stderr. Choose another port "
-                "(0 takes any free one) or host.",
-                actual=address,
-            )
+        credentials = None if unix else self._credentials
+        port = listen(self._server, f"unix:{path}" if unix else address, credentials)
         if unix:
             self._offer_shared_memory(path)
         if unix:

@@ -28,13 +28,21 @@ class Call:
             None if timeout is None or timeout > _LONGEST_TIMEOUT else clock() + timeout
         )
         self._cancelled = False
+        self._sent_away = False
 
     def cancel(self) -> None:
         """The caller waits no longer: work for it stops at its next check."""
         self._cancelled = True
 
+    def send_away(self) -> None:
+        """The server ends: work for the caller stops at its next check, and he is told to go elsewhere."""
+        self._sent_away = True
+        self.cancel()
+
     def check(self) -> None:
-        """Raises Cancelled or DeadlineExceeded when the work is no longer wanted."""
+        """Raises Cancelled, DeadlineExceeded or Unavailable when the work is no longer wanted."""
+        if self._sent_away:
+            raise draining()
         if self._cancelled:
             raise make_error(
                 "CANCELLED", "The call was cancelled; the tape is as it was before it."
@@ -57,6 +65,10 @@ def deadline_exceeded() -> BackhaulError:
     )
 
 
-def shutting_down() -> BackhaulError:
-    """The error of a call that came after the end."""
-    return make_error("UNAVAILABLE", "The server is shutting down; try again or elsewhere.")
+def draining() -> BackhaulError:
+    """The error of a call that came after the end, or was not done by then."""
+    return make_error(
+        "DRAINING",
+        "The server is being stopped, and its sessions end with it: nothing of this call was kept. Go to "
+        "another server, or connect again when this one has been started anew.",
+    )

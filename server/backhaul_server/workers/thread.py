@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from backhaul_server.workers.call import Call, deadline_exceeded, shutting_down
+from backhaul_server.workers.call import Call, deadline_exceeded, draining
 from backhaul_server.workers.worker import Interrupt
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class ThreadWorker:
         task = _Task(call, function)
         with self._closing:
             if self._closed:
-                raise shutting_down()
+                raise draining()
             self._tasks.put(task)
         remaining = call.remaining
         try:

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from backhaul_server.workers.call import Call, shutting_down
+from backhaul_server.workers.call import Call, draining
 from backhaul_server.workers.worker import Interrupt
 
 T = TypeVar("T")
@@ -161,7 +161,7 @@ class TurnsWorker:
     def _enter(self, turn: _Turn, session: Hashable) -> None:
         with self._lock:
             if self._closed:
-                raise shutting_down()
+                raise draining()
             self._running += 1
             if session is None:
                 return

@@ -1,0 +1,70 @@
+"""The way out of a server: who is still in, who may still come in, and until when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from backhaul_server.workers.call import Call, draining
+
+_LOOK: Final = 0.02
+"""Seconds between looks whether all calls have ended."""
+
+
+class Drain:
+    """Knows the calls in the server, and sends them home in the end. Many threads may use it at once.
+
+    Args:
+        clock: seconds, monotonic.
+        pause: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._clock = clock
+        self._pause = pause
+        self._lock = threading.Lock()
+        self._calls: set[Call] = set()
+        self._refused: frozenset[str] | None = frozenset()
+
+    def enter(self, method: str, call: Call) -> None:
+        """Let a call in. Each is followed by `leave`.
+
+        Raises:
+            Unavailable: DRAINING. It is not followed by `leave`.
+        """
+        with self._lock:
+            if self._refused is None or method in self._refused:
+                raise draining()
+            self._calls.add(call)
+
+    def leave(self, call: Call) -> None:
+        """The call has ended."""
+        with self._lock:
+            self._calls.discard(call)
+
+    def refuse(self, *methods: str) -> None:
+        """Let no more calls of these methods in."""
+        with self._lock:
+            self._refused = frozenset(methods)
+
+    def close(self) -> int:
+        """Let no more calls in, and stop those that are: how many these are."""
+        with self._lock:
+            self._refused = None
+            calls = list(self._calls)
+        for each in calls:
+            each.send_away()
+        return len(calls)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until no call is in the server, at most so long: whether that is so."""
+        until = self._clock() + seconds
+        while self._calls and self._clock() < until:
+            self._pause(_LOOK)
+        return not self._calls
