@@ -6,7 +6,8 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,7 @@ from backhaul_proto.catalog.avals import INEXACT, Aval
 from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.errors import BackhaulError, from_wire, make_error
 from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits
+from backhaul_proto.units import size
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine
@@ -27,9 +29,12 @@ from backhaul_server.engine.rules import Derivatives, derivatives
 from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
+from backhaul_server.sessions.accounts import Quotas
+from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.engines import Engines
-from backhaul_server.sessions.pool import Arrival, Pool
+from backhaul_server.sessions.pool import Guard, Pool
 from backhaul_server.sessions.table import SessionTable
+from backhaul_server.sessions.waiting import Waiting
 from backhaul_server.workers.call import Call
 from backhaul_server.workers.thread import ThreadWorker
 from backhaul_server.workers.turns import TurnsWorker
@@ -38,6 +43,8 @@ from backhaul_server.workers.worker import Interrupt, Worker
 log = logging.getLogger("backhaul.server")
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 << 30
+MESSAGE_TIMES: Final = 2
+"""A message is in memory so often beside its arrays: as it came, and parsed."""
 
 T = TypeVar("T")
 Parts = tuple[bytes, list[Array]]
@@ -53,7 +60,13 @@ class Dispatcher:
         max_message_bytes: largest message either way.
         session_memory: bytes that a session may use; None: half of what the process may.
         memory: bytes that all sessions may use together; None: four fifths of what the process may.
+        quotas: what one principal may have of it, and how many sessions there may be.
+        guard: knows when the process has become too large; None: it is not looked at.
+        freed: told of bytes that were freed at once, when sessions end or release.
         clock: seconds, monotonic.
+
+    Attributes:
+        pool: the memory of all sessions.
     """
 
     def __init__(
@@ -64,16 +77,22 @@ class Dispatcher:
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         session_memory: int | None = None,
         memory: int | None = None,
+        quotas: Quotas | None = None,
+        guard: Guard | None = None,
+        freed: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
         total = usable_memory() * 4 // 5 if memory is None else memory
         of_one = usable_memory() // 2 if session_memory is None else session_memory
-        self.limits = Limits(max_message_bytes, min(of_one, total))
+        self.pool = Pool(total, quotas, guard, freed)
+        of_one = min(of_one, self.pool.of_one_principal)
+        self.limits = Limits(max_message_bytes, of_one)
         self._engines = Engines(engine, self.limits.session_memory)
         self._worker: Worker = worker or TurnsWorker(clock=clock)
+        self._waiting = Waiting(self._worker, self.pool, clock)
         self._sessions = SessionTable(
-            self._engines, Pool(total), codec.read_block, self.limits, clock
+            self._engines, self.pool, codec.read_block, self.limits, clock
         )
 
     @classmethod
@@ -126,8 +145,10 @@ class Dispatcher:
 
     def expect(
         self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
-    ) -> Arrival:
+    ) -> Claim:
         """Memory for an Execute whose tensors are still to come; to be called within `guarded`.
+
+        It may have to wait for it, and is to be given back with `Pool.release`.
 
         Args:
             request: its header.
@@ -137,28 +158,49 @@ class Dispatcher:
         """
         absent = [np.empty(0)] * len(request.tensors)
         known = codec.read_execute(request, absent)
-        return self._worker.run(
+        self._worker.run(
             call,
             (principal, known.session),
             lambda _: self._sessions.expect(principal, known, nbytes),
         )
+        return self._waiting.claim(call, principal, nbytes)
 
     def execute_arrived(
         self,
         request: service_pb2.ExecuteRequest,
         arrays: Sequence[Array],
-        arrival: Arrival,
+        claim: Claim,
         principal: str,
         call: Call,
     ) -> Parts:
         """Answer an Execute whose tensors have come; to be called within `guarded`."""
         known = codec.read_execute(request, arrays)
+        return codec.write_answer(self._run(known, principal, call, claim))
 
-        def run(interrupt: Interrupt) -> Answer:
-            arrival.release()  # from here on the session counts them itself
-            return self._sessions.execute(principal, known, interrupt)
+    @contextmanager
+    def message(self, nbytes: int, principal: str, call: Call) -> Iterator[None]:
+        """Memory for a message of so many bytes while its call is answered.
 
-        return codec.write_answer(self._worker.run(call, (principal, known.session), run))
+        Raises:
+            MemoryLimitExceeded: it is more than there can be.
+            QuotaExceeded, ServerBusy: it did not come free in time.
+        """
+        nbytes *= MESSAGE_TIMES
+        if nbytes > self.pool.of_one_principal:
+            raise make_error(
+                "MEMORY_LIMIT_EXCEEDED",
+                f"The message would need {size(nbytes)} beside its arrays while it is answered, and at most "
+                f"{size(self.pool.of_one_principal)} may be used. Send it in pieces, by ExecuteStream; or "
+                "give the server more with --memory.",
+                needed=nbytes,
+                limit=self.pool.of_one_principal,
+            )
+        claim = self._waiting.claim(call, principal, nbytes)
+        call.message_bytes = nbytes
+        try:
+            yield
+        finally:
+            self.pool.release(claim)
 
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""
@@ -315,11 +357,15 @@ class Dispatcher:
 
     # What they share
 
-    def _run(self, request: Execute, principal: str, call: Call) -> Answer:
-        return self._worker.run(
+    def _run(
+        self, request: Execute, principal: str, call: Call, claim: Claim | None = None
+    ) -> Answer:
+        return self._waiting.run(
             call,
-            (principal, request.session),
-            lambda interrupt: self._sessions.execute(principal, request, interrupt),
+            principal,
+            request.session,
+            lambda interrupt, own: self._sessions.execute(principal, request, interrupt, own),
+            claim,
         )
 
     def _asked(self, request: Execute, principal: str, call: Call) -> Answer:
@@ -333,8 +379,8 @@ class Dispatcher:
     def _record(self, request: Execute, principal: str, call: Call, *, count: int) -> list[Any]:
         """Run a block of one step: what is known of its results; its error raised if it fails."""
 
-        def recorded(interrupt: Interrupt) -> list[Any]:
-            answer = self._sessions.execute(principal, request, interrupt)
+        def recorded(interrupt: Interrupt, claim: Claim | None) -> list[Any]:
+            answer = self._sessions.execute(principal, request, interrupt, claim)
             session = self._sessions.find(principal, request.session, request.epoch)
             names = range(answer.base_id, answer.base_id + count)
             if answer.failures:
@@ -346,7 +392,7 @@ class Dispatcher:
                 for each in names
             ]
 
-        return self._worker.run(call, (principal, request.session), recorded)
+        return self._waiting.run(call, principal, request.session, recorded)
 
     def _result_count(self, request: service_pb2.ApplyRequest, principal: str, call: Call) -> int:
         given = catalog.by_name(codec.read_attributes(request.attributes), request.op)

@@ -41,6 +41,8 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 
+_COUNTED_FROM: Final = 1 << 20
+"""Bytes of a message from which on it counts as memory of its own."""
 _CHUNK_FRAME: Final = 64
 """What a chunk's message has beside its data, at most."""
 
@@ -181,7 +183,13 @@ class _Method:
 
     def __call__(self, data: bytes, context: Any) -> bytes:
         with self._entry.visit(self._name, context) as visit:
-            return guarded(self._name, lambda: self._answer(data, visit.principal, visit.call))
+            return guarded(self._name, lambda: self._admitted(data, visit.principal, visit.call))
+
+    def _admitted(self, data: bytes, principal: str, call: Call) -> bytes:
+        if len(data) < _COUNTED_FROM:
+            return self._answer(data, principal, call)
+        with self._dispatcher.message(len(data), principal, call):
+            return self._answer(data, principal, call)
 
     def _answer(self, data: bytes, principal: str, call: Call) -> bytes:
         limit = self._dispatcher.limits.max_message_bytes

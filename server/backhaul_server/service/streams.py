@@ -64,17 +64,17 @@ class ExecuteStream:
                 "MALFORMED_REQUEST", "The stream ended before its header, the first message."
             )
         request = incoming.begin(first)
-        arrival = self._dispatcher.expect(request, incoming.declared, visit.principal, visit.call)
+        claim = self._dispatcher.expect(request, incoming.declared, visit.principal, visit.call)
         try:
             incoming.allocate()
             for message in messages:
                 incoming.feed(message)
             arrays = incoming.finish()
             header, results = self._dispatcher.execute_arrived(
-                request, arrays, arrival, visit.principal, visit.call
+                request, arrays, claim, visit.principal, visit.call
             )
         finally:
-            arrival.release()
+            self._dispatcher.pool.release(claim)
         return Outgoing(header, results)
 
     def _busy(self) -> BackhaulError:

@@ -12,8 +12,9 @@ from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo
 from backhaul_proto.units import size
 from backhaul_server.sessions.blocks import BlockCache, Decode
+from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.engines import Engines
-from backhaul_server.sessions.pool import Arrival, Pool
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.session import Interrupt, Session
 
 Key = tuple[str, bytes]
@@ -73,8 +74,14 @@ class SessionTable:
             found = self._open(key, memory_limit)
         return self._epoch, self._limits_of(found)
 
-    def execute(self, principal: str, request: Execute, interrupt: Interrupt) -> Answer:
-        """Run a request; one with seq 1 opens the session when there is none."""
+    def execute(
+        self,
+        principal: str,
+        request: Execute,
+        interrupt: Interrupt,
+        claim: Claim | None = None,
+    ) -> Answer:
+        """Run a request; one with seq 1 opens the session when there is none. See `Session.execute`."""
         key = (principal, _checked_id(request.session))
         self._check_epoch(request.epoch)
         session = self._sessions.get(key)
@@ -82,7 +89,7 @@ class SessionTable:
         if session is None:
             session = self._open(key, request.memory_limit) if opens else self._find(key)
         try:
-            answer = session.execute(request, interrupt)
+            answer = session.execute(request, interrupt, claim)
         except BaseException:
             if opens:
                 self._sessions.pop(key).close()  # what was refused leaves nothing behind
@@ -91,14 +98,13 @@ class SessionTable:
             return answer
         return replace(answer, limits=self._limits_of(session))
 
-    def expect(self, principal: str, request: Execute, nbytes: int) -> Arrival:
-        """Memory for the tensors of a request that is about to arrive; it has them not yet.
+    def expect(self, principal: str, request: Execute, nbytes: int) -> None:
+        """A request is about to arrive; it has no tensors yet.
 
         What would refuse it whatever they are does so here.
 
         Raises:
             MemoryLimitExceeded: the session may not use so much, whatever it holds.
-            ServerBusy: the other sessions hold too much at the moment.
             SessionError, InvalidArgument: as `execute`; BLOCK_UNKNOWN too.
         """
         key = (principal, _checked_id(request.session))
@@ -122,7 +128,6 @@ class SessionTable:
             )
         if request.block is not None:
             self._blocks.find(principal, request.block)
-        return Arrival(self._pool, nbytes)
 
     def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
         """Close a session and free all that it holds. Closing a closed one is not an error.
