@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
 from backhaul_proto import codec, tensors
@@ -18,8 +18,10 @@ from backhaul_proto.chunks import MAX_CHUNK_BYTES
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
+from backhaul_server.service.admission import REFUSING, RESERVE, Slots
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.entry import Entry
+from backhaul_server.service.health import Health
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
@@ -72,7 +74,7 @@ class Server:
         shared_memory: int = 0,
         entry: Entry | None = None,
     ) -> None:
-        entry = entry or Entry()
+        entry = entry or Entry(admission=Slots(threads))
         self._dispatcher = dispatcher
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
@@ -80,7 +82,8 @@ class Server:
         # A chunk is taken whatever the limit is; other messages are checked against it here.
         limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
-            ThreadPoolExecutor(threads, "backhaul-call"),
+            # More than there may be calls: a further one is refused at once, and waits in no queue of gRPC's.
+            ThreadPoolExecutor(threads + RESERVE + REFUSING, "backhaul-call"),
             handlers=[_Handlers(dispatcher, entry, self._segments, self._stream)],
             options=[
                 *_OPTIONS,
@@ -88,8 +91,7 @@ class Server:
                 ("grpc.max_send_message_length", limit),
             ],
         )
-        self._health = health.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._health = Health(self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self.targets = [self._listen(address) for address in addresses]
@@ -99,8 +101,7 @@ class Server:
         for side in self._side_sockets:
             side.start()
         self._server.start()
-        for name in ("", SERVICE):
-            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._health.serving()
         log.info("serving", extra={"targets": self.targets})
 
     def stop(self, grace: float | None) -> None:
@@ -108,8 +109,9 @@ class Server:
 
         What still runs after that is cancelled; then the sessions are freed.
         """
-        self._health.enter_graceful_shutdown()
+        self._health.stopping()
         self._server.stop(grace).wait()
+        self._health.close()
         self._stream.close()
         for side in self._side_sockets:
             side.close()

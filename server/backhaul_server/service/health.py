@@ -1,0 +1,67 @@
+"""The standard health service, on threads of its own: a server that is full still says that it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from backhaul_proto.messages import SERVICE
+
+_THREADS: Final = 4
+
+
+class _Pooled:
+    """A method that gRPC runs on this pool. It holds no thread longer than it takes to answer."""
+
+    experimental_non_blocking = False
+
+    def __init__(self, method: Callable[..., Any], pool: ThreadPoolExecutor) -> None:
+        self._method = method
+        self.experimental_thread_pool = pool
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._method(*arguments, **named)
+
+
+class _Watching(_Pooled):
+    """One that leaves its answers to a callback."""
+
+    experimental_non_blocking = True
+
+
+_METHODS: Final = {"Check": _Pooled, "List": _Pooled, "Watch": _Watching}
+"""Older releases of the service have no List."""
+
+
+class Health:
+    """What the server says of itself.
+
+    Args:
+        server: where it is to be asked.
+    """
+
+    def __init__(self, server: grpc.Server) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, "backhaul-health")
+        self._servicer = health.HealthServicer(experimental_thread_pool=self._pool)
+        for name, kind in _METHODS.items():
+            method = getattr(self._servicer, name, None)
+            if method is not None:
+                setattr(self._servicer, name, kind(method, self._pool))
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    def serving(self) -> None:
+        """It takes calls from now on."""
+        for name in ("", SERVICE):
+            self._servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def stopping(self) -> None:
+        """It takes no more."""
+        self._servicer.enter_graceful_shutdown()
+
+    def close(self) -> None:
+        """No more calls come."""
+        self._pool.shutdown(wait=False)
