@@ -55,6 +55,27 @@ def serve(
         str | None,
         typer.Option(help="Memory of all sessions together (four fifths of what the process may)."),
     ] = None,
+    rss_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Resident memory from which on only small requests are taken; 0: none (95 % of what the "
+            "process may use)."
+        ),
+    ] = None,
+    principal_memory: Annotated[
+        str | None, typer.Option(help="Memory of the tapes of one principal (as all may).")
+    ] = None,
+    principal_sessions: Annotated[
+        int | None, typer.Option(help="Tapes that one principal may have open (10000).")
+    ] = None,
+    sessions: Annotated[int | None, typer.Option(help="Tapes that may be open (100000).")] = None,
+    principal_calls: Annotated[
+        int | None, typer.Option(help="Calls of one principal at once (as many as there may be).")
+    ] = None,
+    watchdog: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which work that is stuck is reported; 0: never (60)."),
+    ] = None,
     shared_memory: Annotated[
         str | None,
         typer.Option(

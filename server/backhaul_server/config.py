@@ -50,6 +50,28 @@ class ServerSettings(BaseSettings):
         gt=0,
         description="Memory that all sessions may use together; None: four fifths of what the process may.",
     )
+    rss_limit: ByteSize | None = Field(
+        None,
+        ge=0,
+        description="Resident memory of the process from which on it takes no new tapes and only small "
+        "requests; 0: it is not looked at; None: 95 % of what the process may use.",
+    )
+    principal_memory: ByteSize | None = Field(
+        None, gt=0, description="Memory that the tapes of one principal may use; None: as all may."
+    )
+    principal_sessions: int = Field(
+        10_000, ge=1, description="Tapes that one principal may have open."
+    )
+    sessions: int = Field(100_000, ge=1, description="Tapes that may be open.")
+    principal_calls: int | None = Field(
+        None, ge=1, description="Calls of one principal at once; None: as many as there may be."
+    )
+    watchdog: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds without progress, with calls waiting, after which the log tells where the "
+        "work is stuck; 0: never.",
+    )
     shared_memory: ByteSize | None = Field(
         None,
         ge=0,

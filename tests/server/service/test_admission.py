@@ -111,7 +111,7 @@ def full(threads: int, of_principal: int | None = None) -> Iterator[tuple[Server
         begun.set()
         assert free.wait(60)
 
-    with ExitStack() as stack, ThreadPoolExecutor(1) as holder:
+    with ThreadPoolExecutor(1) as holder, ExitStack() as stack:
         holding: Future[None] = holder.submit(worker.run, Call(), None, hold)
         assert begun.wait(60)
         stack.callback(server.stop, None)
