@@ -12,6 +12,7 @@ import time
 from types import FrameType
 from typing import Final, NoReturn
 
+from pydantic import ByteSize
 from threadpoolctl import ThreadpoolController
 
 from backhaul_proto.errors import make_error
@@ -19,15 +20,24 @@ from backhaul_server.allocator import give_back, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.effective import slips
 from backhaul_server.engine.engine import Engine
-from backhaul_server.limits import shared_memory_by_default, usable_cores, usable_memory
+from backhaul_server.limits import (
+    rss_limit_by_default,
+    shared_memory_by_default,
+    usable_cores,
+    usable_memory,
+)
 from backhaul_server.plugins import load_plugins
+from backhaul_server.resident import ResidentGuard, Trimmer
 from backhaul_server.rest import Rest, collect, put_off_full_collections
 from backhaul_server.service.access import Tokens, access_of
+from backhaul_server.service.admission import Slots
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Access, Entry
 from backhaul_server.service.server import Server
+from backhaul_server.sessions.accounts import Quotas
 from backhaul_server.workers.turns import TurnsWorker
+from backhaul_server.workers.watchdog import Watchdog
 
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds between thread switches: at Python's default, small calls wait tens of ms behind busy ones."""
@@ -67,13 +77,18 @@ def serve(settings: ServerSettings) -> int:
     cores = usable_cores()
     lanes = settings.lanes or max(1, cores // 4)
     bound_blas(max(1, cores // lanes))
+    worker = TurnsWorker(lanes)
+    trimmer = Trimmer(give_back) if keeps else None
     dispatcher = Dispatcher(
         Engine(),
-        TurnsWorker(lanes),
+        worker,
         max_message_bytes=settings.max_message_bytes,
         session_memory=settings.session_memory,
         memory=settings.memory,
         lease=settings.lease,
+        quotas=Quotas(settings.principal_memory, settings.principal_sessions, settings.sessions),
+        guard=resident_guard(settings),
+        freed=None if trimmer is None else trimmer.freed,
     )
     access, certificates = access_by(settings)
     age = settings.max_connection_age
@@ -84,12 +99,15 @@ def serve(settings: ServerSettings) -> int:
         threads=settings.threads,
         streams=settings.streams,
         shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
-        entry=Entry(access=access),
+        entry=Entry(access, Slots(settings.threads, settings.principal_calls)),
         certificates=certificates,
         max_connection_age=CONNECTION_AGE if age is None and certificates else age,
         insecure=settings.insecure,
         health_address=settings.health_address,
     )
+    watchdog = Watchdog(worker, settings.watchdog) if settings.watchdog else None
+    if watchdog is not None:
+        watchdog.start()
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)
@@ -104,10 +122,23 @@ def serve(settings: ServerSettings) -> int:
     rest = Rest(time.process_time, tidy)
     while not stop.wait(IDLE_LOOK):
         rest.look(IDLE_LOOK)
-    if not server.stop(settings.grace, settings.drain_delay):
+    ended = server.stop(settings.grace, settings.drain_delay)
+    if watchdog is not None:
+        watchdog.close()
+    if trimmer is not None:
+        trimmer.close()
+    if not ended:
         log.warning("left behind: a step that did not end")
         end_at_once(0)
     return 0
+
+
+def resident_guard(settings: ServerSettings) -> ResidentGuard | None:
+    """What keeps the process from growing beyond what it may use."""
+    limit = settings.rss_limit
+    if limit is None:
+        limit = ByteSize(rss_limit_by_default(usable_memory()))
+    return ResidentGuard(limit, give_back=give_back) if limit else None
 
 
 def access_by(settings: ServerSettings) -> tuple[Access, Certificates | None]:

@@ -70,6 +70,28 @@ class ServerSettings(BaseSettings):
     memory: Annotated[ByteSize | None, Otherwise("four fifths of what the process may use")] = (
         Field(None, gt=0, description="Most memory that all sessions may use together.")
     )
+    rss_limit: Annotated[ByteSize | None, Otherwise("95 % of what the process may use")] = Field(
+        None,
+        ge=0,
+        description="Resident memory of the process from which on it takes no new tapes and only small "
+        "requests; 0: it is not looked at.",
+    )
+    principal_memory: Annotated[ByteSize | None, Otherwise("as all may")] = Field(
+        None, gt=0, description="Most memory that the tapes of one principal may use together."
+    )
+    principal_sessions: int = Field(
+        10_000, ge=1, description="Tapes that one principal may have open."
+    )
+    sessions: int = Field(100_000, ge=1, description="Tapes that may be open.")
+    principal_calls: Annotated[int | None, Otherwise("as many as there may be")] = Field(
+        None, ge=1, description="Calls of one principal at once."
+    )
+    watchdog: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds without progress, with calls waiting, after which the log tells where the "
+        "work is stuck; 0: never.",
+    )
     shared_memory: Annotated[
         ByteSize | None, Otherwise("an eighth of what the process may use")
     ] = Field(

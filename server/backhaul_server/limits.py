@@ -41,6 +41,11 @@ def shared_memory_by_default(usable: int) -> int:
     return usable // 8
 
 
+def rss_limit_by_default(usable: int) -> int:
+    """What may be resident before no new work is taken: a little less than where the kernel would end it."""
+    return usable * 95 // 100
+
+
 def _group_limits(root: Path) -> Iterator[int]:
     """The limits of memory of this process's control groups and of those around them."""
     for version, group in _groups(root, "memory"):

@@ -37,10 +37,10 @@ class Broken(NamedTuple):
     @property
     def held(self) -> int:
         """Bytes that the server has set aside and holds."""
-        pool = self.server._dispatcher._sessions._pool
+        pool = self.server._dispatcher.pool
         for each in list(pool._shares):
             each.recount()
-        return pool._held
+        return pool.used
 
     def settle(self) -> None:
         """Until the server has noticed what happened to its streams."""

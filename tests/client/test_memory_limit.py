@@ -238,7 +238,8 @@ def test_sessions_together_keep_to_the_servers_memory() -> None:
         twice = y + y
         with pytest.raises(bh.ServerBusy, match="the other sessions of the server hold") as caught:
             twice.numpy()
-        assert caught.value.details == {"needed": "1600000", "held": "800008", "limit": "2000000"}
+        facts = {"needed": "1600000", "held": "800008", "limit": "2000000", "retry_after": "1.0"}
+        assert caught.value.details == facts
         assert float(bh.sum(x)) == 100_000.0
         first.close()
         assert float(bh.sum(twice)) == 200_000.0

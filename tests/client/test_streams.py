@@ -185,7 +185,7 @@ def test_what_never_fits_is_refused_and_the_tape_goes_on() -> None:
                 bh.sum(large).numpy()
             assert error.value.details["needed"] == "24000000"
             assert error.value.details["limit"] == "20000000"
-            assert dispatcher._sessions._pool._held < 1000
+            assert dispatcher.pool.used < 1000
             del large
             assert float(one + 2.0) == 3.0
     finally:

@@ -7,7 +7,8 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 
@@ -21,6 +22,7 @@ from backhaul_proto.catalog.avals import INEXACT, Aval
 from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.errors import BackhaulError, DeadlineExceeded, from_wire, make_error
 from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits, SessionSummary
+from backhaul_proto.units import size
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine
@@ -28,10 +30,13 @@ from backhaul_server.engine.rules import Derivatives, derivatives
 from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
+from backhaul_server.sessions.accounts import Quotas
+from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.engines import Engines
-from backhaul_server.sessions.pool import Arrival, Pool
+from backhaul_server.sessions.pool import Guard, Pool
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.sessions.tombstones import Key
+from backhaul_server.sessions.waiting import Waiting
 from backhaul_server.workers.call import Call
 from backhaul_server.workers.thread import ThreadWorker
 from backhaul_server.workers.turns import TurnsWorker
@@ -44,6 +49,8 @@ MAX_RENEWALS: Final = 10_000
 """Sessions that one RenewLease may name."""
 _PATIENCE: Final = 0.5
 """Seconds that the server waits for a session that is busy, where that is not what it was asked."""
+MESSAGE_TIMES: Final = 2
+"""A message is in memory so often beside its arrays: as it came, and parsed."""
 
 T = TypeVar("T")
 Parts = tuple[bytes, list[Array]]
@@ -60,7 +67,13 @@ class Dispatcher:
         session_memory: bytes that a session may use; None: half of what the process may.
         memory: bytes that all sessions may use together; None: four fifths of what the process may.
         lease: seconds after its last call at which a session ends, unless it asked for less; 0: never.
+        quotas: what one principal may have of it, and how many sessions there may be.
+        guard: knows when the process has become too large; None: it is not looked at.
+        freed: told of bytes that were freed at once, when sessions end or release.
         clock: seconds, monotonic.
+
+    Attributes:
+        pool: the memory of all sessions.
     """
 
     def __init__(
@@ -72,16 +85,22 @@ class Dispatcher:
         session_memory: int | None = None,
         memory: int | None = None,
         lease: float = 0.0,
+        quotas: Quotas | None = None,
+        guard: Guard | None = None,
+        freed: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
         total = usable_memory() * 4 // 5 if memory is None else memory
         of_one = usable_memory() // 2 if session_memory is None else session_memory
-        self.limits = Limits(max_message_bytes, min(of_one, total), lease)
+        self.pool = Pool(total, quotas, guard, freed)
+        of_one = min(of_one, self.pool.of_one_principal)
+        self.limits = Limits(max_message_bytes, of_one, lease)
         self._engines = Engines(engine, self.limits.session_memory)
         self._worker: Worker = worker or TurnsWorker(clock=clock)
+        self._waiting = Waiting(self._worker, self.pool, clock)
         self._sessions = SessionTable(
-            self._engines, Pool(total), codec.read_block, self.limits, clock
+            self._engines, self.pool, codec.read_block, self.limits, clock
         )
 
     @classmethod
@@ -134,8 +153,10 @@ class Dispatcher:
 
     def expect(
         self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
-    ) -> Arrival:
+    ) -> Claim:
         """Memory for an Execute whose tensors are still to come; to be called within `guarded`.
+
+        It may have to wait for it, and is to be given back with `Pool.release`.
 
         Args:
             request: its header.
@@ -145,28 +166,53 @@ class Dispatcher:
         """
         absent = [np.empty(0)] * len(request.tensors)
         known = codec.read_execute(request, absent)
-        return self._worker.run(
+        self._worker.run(
             call,
             (principal, known.session),
             lambda _: self._sessions.expect(principal, known, nbytes),
         )
+        return self._waiting.claim(call, principal, nbytes)
+
+    def holding(self, session: bytes, principal: str) -> AbstractContextManager[None]:
+        """While this is entered the lease of a session does not run out, if there is such a session."""
+        return self._sessions.lease_of(principal, session) or nullcontext()
 
     def execute_arrived(
         self,
         request: service_pb2.ExecuteRequest,
         arrays: Sequence[Array],
-        arrival: Arrival,
+        claim: Claim,
         principal: str,
         call: Call,
     ) -> Parts:
         """Answer an Execute whose tensors have come; to be called within `guarded`."""
         known = codec.read_execute(request, arrays)
+        return codec.write_answer(self._run(known, principal, call, claim))
 
-        def run(interrupt: Interrupt) -> Answer:
-            arrival.release()  # from here on the session counts them itself
-            return self._sessions.execute(principal, known, interrupt)
+    @contextmanager
+    def message(self, nbytes: int, principal: str, call: Call) -> Iterator[None]:
+        """Memory for a message of so many bytes while its call is answered.
 
-        return codec.write_answer(self._worker.run(call, (principal, known.session), run))
+        Raises:
+            MemoryLimitExceeded: it is more than there can be.
+            QuotaExceeded, ServerBusy: it did not come free in time.
+        """
+        nbytes *= MESSAGE_TIMES
+        if nbytes > self.pool.of_one_principal:
+            raise make_error(
+                "MEMORY_LIMIT_EXCEEDED",
+                f"The message would need {size(nbytes)} beside its arrays while it is answered, and at most "
+                f"{size(self.pool.of_one_principal)} may be used. Send it in pieces, by ExecuteStream; or "
+                "give the server more with --memory.",
+                needed=nbytes,
+                limit=self.pool.of_one_principal,
+            )
+        claim = self._waiting.claim(call, principal, nbytes)
+        call.message_bytes = nbytes
+        try:
+            yield
+        finally:
+            self.pool.release(claim)
 
     def expire(self) -> float:
         """End the sessions whose leases ran out. Returns the seconds after which to call it again."""
@@ -404,11 +450,15 @@ class Dispatcher:
 
     # What they share
 
-    def _run(self, request: Execute, principal: str, call: Call) -> Answer:
-        return self._worker.run(
+    def _run(
+        self, request: Execute, principal: str, call: Call, claim: Claim | None = None
+    ) -> Answer:
+        return self._waiting.run(
             call,
-            (principal, request.session),
-            lambda interrupt: self._sessions.execute(principal, request, interrupt),
+            principal,
+            request.session,
+            lambda interrupt, own: self._sessions.execute(principal, request, interrupt, own),
+            claim,
         )
 
     def _asked(self, request: Execute, principal: str, call: Call) -> Answer:
@@ -422,8 +472,8 @@ class Dispatcher:
     def _record(self, request: Execute, principal: str, call: Call, *, count: int) -> list[Any]:
         """Run a block of one step: what is known of its results; its error raised if it fails."""
 
-        def recorded(interrupt: Interrupt) -> list[Any]:
-            answer = self._sessions.execute(principal, request, interrupt)
+        def recorded(interrupt: Interrupt, claim: Claim | None) -> list[Any]:
+            answer = self._sessions.execute(principal, request, interrupt, claim)
             session = self._sessions.find(principal, request.session, request.epoch)
             names = range(answer.base_id, answer.base_id + count)
             if answer.failures:
@@ -435,7 +485,7 @@ class Dispatcher:
                 for each in names
             ]
 
-        return self._worker.run(call, (principal, request.session), recorded)
+        return self._waiting.run(call, principal, request.session, recorded)
 
     def _result_count(self, request: service_pb2.ApplyRequest, principal: str, call: Call) -> int:
         given = catalog.by_name(codec.read_attributes(request.attributes), request.op)

@@ -1,68 +1,71 @@
-"""The standard health service, on a port of its own for probes: in the clear, and with nothing else."""
+"""The standard health service, on threads of its own: a server that is full still says that it lives."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from backhaul_proto.errors import make_error
+from backhaul_proto.messages import SERVICE
 
-_THREADS: Final = 2
-"""Checks take no time, and watches hold no thread."""
+_THREADS: Final = 4
 
 
-class HealthPort:
-    """Answers probes on a port of its own, whatever goes on in the service.
+class _Pooled:
+    """A method that gRPC runs on this pool. It holds no thread longer than it takes to answer."""
+
+    experimental_non_blocking = False
+
+    def __init__(self, method: Callable[..., Any], pool: ThreadPoolExecutor) -> None:
+        self._method = method
+        self.experimental_thread_pool = pool
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._method(*arguments, **named)
+
+
+class _Watching(_Pooled):
+    """One that leaves its answers to a callback."""
+
+    experimental_non_blocking = True
+
+
+_METHODS: Final = {"Check": _Pooled, "List": _Pooled, "Watch": _Watching}
+"""Older releases of the service have no List."""
+
+
+class Health:
+    """What the server says of itself.
 
     Args:
-        states: what it tells.
-        address: ``host:port``; port 0: any free one.
-
-    Raises:
-        InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
+        server: where it is to be asked.
     """
 
-    def __init__(self, states: health.HealthServicer, address: str) -> None:
-        self._server = grpc.server(
-            ThreadPoolExecutor(_THREADS, "backhaul-health"), options=[("grpc.so_reuseport", 0)]
-        )
-        health_pb2_grpc.add_HealthServicer_to_server(states, self._server)
-        self.target = f"grpc://{address.rpartition(':')[0]}:{listen(self._server, address)}"
+    def __init__(self, server: grpc.Server) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, "backhaul-health")
+        self._servicer = health.HealthServicer(experimental_thread_pool=self._pool)
+        for name, kind in _METHODS.items():
+            method = getattr(self._servicer, name, None)
+            if method is not None:
+                setattr(self._servicer, name, kind(method, self._pool))
+        self.answer_on(server)
 
-    def start(self) -> None:
-        """Answer from now on."""
-        self._server.start()
+    def answer_on(self, server: grpc.Server) -> None:
+        """Answer on a further server too."""
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
 
-    def stop(self) -> None:
-        """Answer no longer."""
-        self._server.stop(None)
+    def serving(self) -> None:
+        """It takes calls from now on."""
+        for name in ("", SERVICE):
+            self._servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
 
+    def stopping(self) -> None:
+        """It takes no more."""
+        self._servicer.enter_graceful_shutdown()
 
-def listen(
-    server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None = None
-) -> int:
-    """Have a gRPC server listen, in the clear without credentials: the port, or 1 for a unix socket.
-
-    Raises:
-        InvalidArgument: INVALID_TARGET.
-    """
-    try:
-        if credentials is None:
-            port = server.add_insecure_port(address)
-        else:
-            port = server.add_secure_port(address, credentials)
-    except RuntimeError:
-        port = 0
-    if not port:
-        certificate = "; or gRPC cannot use the certificate, which it says on stderr"
-        raise make_error(
-            "INVALID_TARGET",
-            f"Cannot listen on {address}: it is in use by another program, or is no address of this "
-            f"machine{certificate if credentials else ''}. Choose another port (0 takes any free one) or "
-            "host.",
-            actual=address,
-        )
-    return port
+    def close(self) -> None:
+        """No more calls come."""
+        self._pool.shutdown(wait=False)

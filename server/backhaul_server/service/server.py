@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from backhaul_proto import codec, tensors
@@ -22,10 +22,12 @@ from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.exposure import check_exposure
 from backhaul_server.service.access import Tokens, unauthenticated
+from backhaul_server.service.admission import REFUSING, RESERVE, Slots
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
 from backhaul_server.service.entry import Access, Entry, Open
-from backhaul_server.service.health import HealthPort, listen
+from backhaul_server.service.health import Health
+from backhaul_server.service.health_port import HealthPort, listen
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.status import refuse
@@ -55,6 +57,8 @@ _LAST: Final = 0.5
 _FAREWELL: Final = 0.1
 """Seconds that answers already written get to leave."""
 
+_COUNTED_FROM: Final = 1 << 20
+"""Bytes of a message from which on it counts as memory of its own."""
 _CHUNK_FRAME: Final = 64
 """What a chunk's message has beside its data, at most."""
 
@@ -93,7 +97,7 @@ class Server:
         insecure: bool = False,
         health_address: str | None = None,
     ) -> None:
-        entry = entry or Entry()
+        entry = entry or Entry(admission=Slots(threads))
         mutual = certificates is not None and certificates.mutual
         if not insecure:
             check_exposure(
@@ -112,7 +116,8 @@ class Server:
         # A chunk is taken whatever the limit is; other messages are checked against it here.
         limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
-            ThreadPoolExecutor(threads, "backhaul-call"),
+            # More than there may be calls: a further one is refused at once, and waits in no queue of gRPC's.
+            ThreadPoolExecutor(threads + RESERVE + REFUSING, "backhaul-call"),
             handlers=[_Handlers(dispatcher, entry, self._segments, self._stream)],
             options=[
                 *_OPTIONS,
@@ -121,8 +126,7 @@ class Server:
                 ("grpc.max_send_message_length", limit),
             ],
         )
-        self._health = health.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._health = Health(self._server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
             _Reflection(names, entry.access), self._server
@@ -141,8 +145,7 @@ class Server:
             side.start()
         self._reaper.start()
         self._server.start()
-        for name in ("", SERVICE):
-            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._health.serving()
         if self._health_port:
             self._health_port.start()
         log.info("serving", extra={"targets": self.targets})
@@ -157,7 +160,7 @@ class Server:
         Returns:
             Whether all of it has ended. A step that does not end within a second is not waited for.
         """
-        self._health.enter_graceful_shutdown()
+        self._health.stopping()
         time.sleep(delay)
         self._drain.refuse("OpenSession")
         log.info("draining", extra={"grace": grace})
@@ -174,6 +177,7 @@ class Server:
         closing.join(_LAST if ended else 0)
         if self._health_port:
             self._health_port.stop()
+        self._health.close()
         log.info("stopped", extra={"cut_off": cut_off})
         return ended and not closing.is_alive()
 
@@ -280,7 +284,13 @@ class _Method:
 
     def __call__(self, data: bytes, context: Any) -> bytes:
         with self._entry.visit(self._name, context) as visit:
-            return guarded(self._name, lambda: self._answer(data, visit.principal, visit.call))
+            return guarded(self._name, lambda: self._admitted(data, visit.principal, visit.call))
+
+    def _admitted(self, data: bytes, principal: str, call: Call) -> bytes:
+        if len(data) < _COUNTED_FROM:
+            return self._answer(data, principal, call)
+        with self._dispatcher.message(len(data), principal, call):
+            return self._answer(data, principal, call)
 
     def _answer(self, data: bytes, principal: str, call: Call) -> bytes:
         limit = self._dispatcher.limits.max_message_bytes

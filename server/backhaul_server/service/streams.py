@@ -64,17 +64,27 @@ class ExecuteStream:
                 "MALFORMED_REQUEST", "The stream ended before its header, the first message."
             )
         request = incoming.begin(first)
-        arrival = self._dispatcher.expect(request, incoming.declared, visit.principal, visit.call)
+        with self._dispatcher.holding(request.session.id, visit.principal):
+            return self._answer_to(request, incoming, messages, visit)
+
+    def _answer_to(
+        self,
+        request: service_pb2.ExecuteRequest,
+        incoming: Incoming[service_pb2.ExecuteRequest],
+        messages: Iterator[bytes],
+        visit: Visit,
+    ) -> Outgoing:
+        claim = self._dispatcher.expect(request, incoming.declared, visit.principal, visit.call)
         try:
             incoming.allocate()
             for message in messages:
                 incoming.feed(message)
             arrays = incoming.finish()
             header, results = self._dispatcher.execute_arrived(
-                request, arrays, arrival, visit.principal, visit.call
+                request, arrays, claim, visit.principal, visit.call
             )
         finally:
-            arrival.release()
+            self._dispatcher.pool.release(claim)
         return Outgoing(header, results)
 
     def _busy(self) -> BackhaulError:

@@ -30,6 +30,7 @@ from backhaul_server.engine.tape_memory import (
     sketch,
 )
 from backhaul_server.sessions.blocks import BlockNeed, Plan
+from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.pool import Pool
 
 _NOTHING: Final = Held(0, 0, 0)
@@ -53,14 +54,23 @@ class Budget:
         limit: bytes that may be used.
         pool: what all sessions may use together.
         nodes: the session's, by id.
+        principal: whose it is.
+
+    Raises:
+        QuotaExceeded, ServerBusy: there are too many sessions, see `Pool.join`.
     """
 
-    def __init__(self, limit: int, pool: Pool, nodes: Mapping[int, Node]) -> None:
+    def __init__(
+        self, limit: int, pool: Pool, nodes: Mapping[int, Node], principal: str = ""
+    ) -> None:
         self.limit = limit
+        self.principal = principal
         self._pool = pool
         self._nodes = nodes
         self._held = _NOTHING
         self._reserved = 0
+        self._is_counted = True
+        self._has_ended = False
         self._lock = Lock()  # other sessions' threads may have it counted anew
         pool.join(self)
 
@@ -70,16 +80,36 @@ class Budget:
         return self._held.bytes
 
     def recount(self) -> None:
-        """Count what is held."""
+        """Count what is held, unless nothing has changed since it was counted."""
         with self._lock:
-            self._hold(held_by(list(self._nodes.values())))
+            if not self._is_counted:
+                self._is_counted = True  # first: what changes meanwhile is counted the next time
+                self._hold(held_by(list(self._nodes.values())))
 
     def close(self) -> None:
         """The session has ended."""
-        self._pool.leave(self)
+        with self._lock:
+            self._has_ended = True
+            self._pool.leave(self)
+
+    def released(self) -> None:
+        """Nodes were let go. Requests that wait for memory are told by counting."""
+        self._is_counted = False
+        if self._pool.waiting:
+            self.recount()
+
+    def freed(self, nbytes: int) -> None:
+        """So many bytes of nodes were let go, and nothing follows that would use them at once."""
+        self.released()
+        self._pool.freed(nbytes)
 
     def admit(
-        self, request: Execute, plan: Plan | None, inputs: Sequence[Node], base_id: int
+        self,
+        request: Execute,
+        plan: Plan | None,
+        inputs: Sequence[Node],
+        base_id: int,
+        claim: Claim | None = None,
     ) -> None:
         """Check a request, and set aside what it may use. `done` gives that back.
 
@@ -88,15 +118,17 @@ class Budget:
             plan: of its block; None without one.
             inputs: the nodes that the block takes.
             base_id: the id of the block's first result.
+            claim: what was set aside for it before.
 
         Raises:
             MemoryLimitExceeded: it would take more than is left.
-            ServerBusy: the other sessions hold too much for it.
+            QuotaExceeded, ServerBusy: the principal's sessions, or all others, hold too much for it.
+            Lacking: others use too much at the moment.
         """
         need = _NO_BLOCK if plan is None else plan.need
         asked = _question_bytes(request, plan)
         surely = self._at_most(need, asked, request.question)
-        aside = self._pool.reserve(self, surely) if surely <= self.limit else None
+        aside = self._pool.reserve(self, surely, claim) if surely <= self.limit else None
         if aside is not None:
             self._reserved = aside
             return
@@ -113,7 +145,7 @@ class Budget:
             if asking > self.limit:
                 raise self._question_refused(asking, request.question, peak)
             needed = max(needed, asking)
-        self._reserved = self._pool.reserve_or_refuse(self, needed)
+        self._reserved = self._pool.reserve_or_refuse(self, needed, claim)
 
     def committed(self, plan: Plan | None, kept: Iterable[Node]) -> None:
         """The block was run, and its nodes and kept answers are the session's.
@@ -124,16 +156,18 @@ class Budget:
         if plan is not None:
             more = _sum(more, plan.need.made)
         with self._lock:
+            self._is_counted = False
             self._hold(_sum(self._held, more))
 
     def done(self) -> None:
         """The request runs no more."""
-        self._pool.changed(-self._reserved)
-        self._reserved = 0
+        aside, self._reserved = self._reserved, 0
+        self._pool.give_back(self.principal, aside)
 
     def _hold(self, held: Held) -> None:
-        self._pool.changed(held.bytes - self._held.bytes)
-        self._held = held
+        if not self._has_ended:
+            self._pool.changed(self, held.bytes - self._held.bytes)
+            self._held = held
 
     def _at_most(self, need: BlockNeed, asked: int, question: Question | None) -> int:
         """What the request surely will not go beyond."""

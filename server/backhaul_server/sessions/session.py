@@ -30,6 +30,7 @@ from backhaul_server.engine.tape import Tape
 from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
 from backhaul_server.sessions.budget import Budget
+from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.keeping import MAX_NODE_ID, Keep, check_keep_from
 from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.pool import Pool
@@ -89,7 +90,7 @@ class Session:
         self._highest_id = 0
         self._last = _Committed()
         self._to_release: Sequence[int] = ()
-        self._budget = Budget(memory_limit, pool, self._nodes)
+        self._budget = Budget(memory_limit, pool, self._nodes, principal)
 
     @property
     def memory_limit(self) -> int:
@@ -101,8 +102,17 @@ class Session:
         """Number of the last request that was run; 0 when none was."""
         return self._last.seq
 
-    def execute(self, request: Execute, interrupt: Interrupt) -> Answer:
-        """Run the block and answer the questions; see ExecuteRequest in service.proto."""
+    def execute(self, request: Execute, interrupt: Interrupt, claim: Claim | None = None) -> Answer:
+        """Run the block and answer the questions; see ExecuteRequest in service.proto.
+
+        Args:
+            request: what is asked.
+            interrupt: stops the work.
+            claim: memory that was set aside for it.
+
+        Raises:
+            Lacking: others use too much memory at the moment; nothing was run.
+        """
         if self._is_repeat(request):
             last = self._last
             keep = self._keep(request, {}, last.kept)
@@ -113,7 +123,7 @@ class Session:
         base_id, plan, inputs = self._planned(request)
         self._check_questions(request, base_id, plan)
         had_tangent = self._tape.has_tangent
-        self._budget.admit(request, plan, inputs, base_id)
+        self._budget.admit(request, plan, inputs, base_id, claim)
         try:
             with self._engine.interruptible(interrupt):
                 if plan is not None:
@@ -146,8 +156,8 @@ class Session:
         """
         for each in ids:
             self._find(each)
-        for each in ids:
-            self._nodes.pop(each, None)
+        nodes = [self._nodes.pop(each, None) for each in ids]
+        self._budget.freed(sum([node.aval.nbytes for node in nodes if node is not None]))
 
     def let_go(self, ids: Sequence[int], answered: int) -> None:
         """Let go of nodes now, those that are there, and of what an answered request released.
@@ -221,9 +231,12 @@ class Session:
         return True
 
     def _release_pending(self) -> None:
+        if not self._to_release:
+            return
         for each in self._to_release:
             self._nodes.pop(each, None)
         self._to_release = ()
+        self._budget.released()
 
     def _commit(
         self,

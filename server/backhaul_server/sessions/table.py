@@ -12,9 +12,10 @@ from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo, SessionSummary
 from backhaul_proto.units import size
 from backhaul_server.sessions.blocks import BlockCache, Decode
+from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.lease import Lease
-from backhaul_server.sessions.pool import Arrival, Pool
+from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.session import Interrupt, Session
 from backhaul_server.sessions.tombstones import Key, Tombstone, Tombstones
 
@@ -78,8 +79,14 @@ class SessionTable:
         found.lease.renew()
         return self._epoch, self._limits_of(found)
 
-    def execute(self, principal: str, request: Execute, interrupt: Interrupt) -> Answer:
-        """Run a request; one with seq 1 opens the session when there is none."""
+    def execute(
+        self,
+        principal: str,
+        request: Execute,
+        interrupt: Interrupt,
+        claim: Claim | None = None,
+    ) -> Answer:
+        """Run a request; one with seq 1 opens the session when there is none. See `Session.execute`."""
         key = (principal, _checked_id(request.session))
         self._check_epoch(request.epoch)
         session = self._sessions.get(key)
@@ -90,7 +97,7 @@ class SessionTable:
         try:
             with session.lease:
                 try:
-                    answer = session.execute(request, interrupt)
+                    answer = session.execute(request, interrupt, claim)
                 finally:
                     session.busy_seconds += self._clock() - began
         except BaseException:
@@ -101,14 +108,13 @@ class SessionTable:
             return answer
         return replace(answer, limits=self._limits_of(session))
 
-    def expect(self, principal: str, request: Execute, nbytes: int) -> Arrival:
-        """Memory for the tensors of a request that is about to arrive; it has them not yet.
+    def expect(self, principal: str, request: Execute, nbytes: int) -> None:
+        """A request is about to arrive; it has no tensors yet.
 
         What would refuse it whatever they are does so here.
 
         Raises:
             MemoryLimitExceeded: the session may not use so much, whatever it holds.
-            ServerBusy: the other sessions hold too much at the moment.
             SessionError, InvalidArgument: as `execute`; BLOCK_UNKNOWN too.
         """
         key = (principal, _checked_id(request.session))
@@ -132,7 +138,6 @@ class SessionTable:
             )
         if request.block is not None:
             self._blocks.find(principal, request.block)
-        return Arrival(self._pool, nbytes, None if session is None else session.lease)
 
     def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
         """Close a session and free all that it holds. Closing a closed one is not an error.
@@ -165,6 +170,11 @@ class SessionTable:
         found = self._sessions.get((principal, session))
         if found is not None:
             found.let_go(nodes, answered)
+
+    def lease_of(self, principal: str, session: bytes) -> Lease | None:
+        """The lease of a session; None when there is no such session."""
+        found = self._sessions.get((principal, session))
+        return None if found is None else found.lease
 
     def check_epoch(self, epoch: bytes) -> None:
         """Check the epoch that a client knows.

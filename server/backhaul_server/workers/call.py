@@ -18,6 +18,9 @@ class Call:
     Args:
         timeout: seconds from now; None: as long as it takes.
         clock: seconds, monotonic.
+
+    Attributes:
+        message_bytes: bytes of memory that are set aside for its messages.
     """
 
     def __init__(
@@ -29,10 +32,20 @@ class Call:
         )
         self._cancelled = False
         self._sent_away = False
+        self._wake: Callable[[], None] | None = None
+        self.message_bytes = 0
 
     def cancel(self) -> None:
         """The caller waits no longer: work for it stops at its next check."""
         self._cancelled = True
+        if self._wake is not None:
+            self._wake()
+
+    def when_cancelled(self, wake: Callable[[], None]) -> None:
+        """Have this called, on any thread, when the caller waits no longer. The last one told counts."""
+        self._wake = wake
+        if self._cancelled:
+            wake()
 
     def send_away(self) -> None:
         """The server ends: work for the caller stops at its next check, and he is told to go elsewhere."""

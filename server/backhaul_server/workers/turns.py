@@ -13,7 +13,7 @@ import time
 from _thread import LockType, allocate_lock
 from collections import deque
 from collections.abc import Callable, Hashable
-from threading import Event, Lock
+from threading import Event, Lock, get_ident
 from typing import Final, TypeVar
 
 import numpy as np
@@ -48,9 +48,10 @@ class _Turn:
     Attributes:
         since: when its turn began.
         aside: whether it goes on beside the turns.
+        thread: where it runs.
     """
 
-    __slots__ = ("_clock", "_worker", "aside", "call", "since")
+    __slots__ = ("_clock", "_worker", "aside", "call", "since", "thread")
 
     def __init__(self, worker: TurnsWorker, call: Call, clock: Callable[[], float]) -> None:
         self._worker = worker
@@ -58,6 +59,7 @@ class _Turn:
         self.call = call
         self.since = 0.0
         self.aside = False
+        self.thread = get_ident()
 
     def check(self) -> None:
         """Stop if nobody waits for the work any more; let others have their turn."""
@@ -80,7 +82,8 @@ class TurnsWorker:
         self._lock = Lock()  # guards what follows, for a few instructions at a time
         self._turn: _Turn | None = None
         self.line: deque[_Place] = deque()
-        self._aside = 0
+        self._aside: set[_Turn] = set()
+        self.moves = 0  # turns that have begun
         self._sessions: dict[Hashable, deque[_Place]] = {}
         self._running = 0
         self._closed = False
@@ -100,6 +103,18 @@ class TurnsWorker:
                 self._end(turn)
         finally:
             self._leave(session)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for a turn."""
+        return len(self.line)
+
+    @property
+    def computing(self) -> list[int]:
+        """The threads that compute: the one whose turn it is, and those that go on beside the turns."""
+        with self._lock:
+            turns = [*self._aside] if self._turn is None else [self._turn, *self._aside]
+        return [each.thread for each in turns]
 
     def close(self) -> None:
         """Take no more work, and wait for what came before."""
@@ -121,6 +136,7 @@ class TurnsWorker:
         with self._lock:
             if self._turn is None and not self.line:
                 self._turn, turn.since = turn, self._clock()
+                self.moves += 1
                 return
             place = _Place(turn)
             self.line.append(place)
@@ -131,10 +147,10 @@ class TurnsWorker:
     def _look_aside(self) -> None:
         """Let the one whose turn it is go on beside the turns when his step takes long."""
         turn = self._turn
-        if turn is None or self._aside >= self.lanes or self._clock() - turn.since < LONG:
+        if turn is None or len(self._aside) >= self.lanes or self._clock() - turn.since < LONG:
             return
         turn.aside = True
-        self._aside += 1
+        self._aside.add(turn)
         self._give()
 
     def _end(self, turn: _Turn) -> None:
@@ -144,7 +160,7 @@ class TurnsWorker:
     def _let_go(self, turn: _Turn) -> None:
         if turn.aside:
             turn.aside = False
-            self._aside -= 1
+            self._aside.remove(turn)
         elif self._turn is turn:  # else it left the line without having had its turn
             self._give()
 
@@ -154,6 +170,7 @@ class TurnsWorker:
             return
         place = self.line.popleft()
         self._turn, place.turn.since = place.turn, self._clock()
+        self.moves += 1
         place.ready.release()
 
     # Sessions
