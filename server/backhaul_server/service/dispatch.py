@@ -160,6 +160,10 @@ class Dispatcher:
 
         return codec.write_answer(self._worker.run(call, (principal, known.session), run))
 
+    def refuse_sessions(self) -> None:
+        """Open no more sessions; those that are open are answered."""
+        self._sessions.refuse_new()
+
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""
         self._worker.close()

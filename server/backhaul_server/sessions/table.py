@@ -15,6 +15,7 @@ from backhaul_server.sessions.blocks import BlockCache, Decode
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Arrival, Pool
 from backhaul_server.sessions.session import Interrupt, Session
+from backhaul_server.workers.call import draining
 
 Key = tuple[str, bytes]
 
@@ -49,6 +50,7 @@ class SessionTable:
         self._epoch = secrets.token_bytes(8)
         self._sessions: dict[Key, Session] = {}
         self._ended: OrderedDict[Key, str] = OrderedDict()
+        self._draining = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -160,7 +162,13 @@ class SessionTable:
         for key in list(self._sessions):
             self._end(key, "SESSION_CLOSED")
 
+    def refuse_new(self) -> None:
+        """Open no more sessions: the server is about to end."""
+        self._draining = True
+
     def _open(self, key: Key, memory_limit: int) -> Session:
+        if self._draining:
+            raise draining()
         if key in self._ended:
             self._find(key)
         limit = self._engines.limit_of(memory_limit)
