@@ -225,6 +225,10 @@ class Dispatcher:
     def _expire(self, key: Key, _: Interrupt) -> None:
         self._sessions.expire(key)
 
+    def refuse_sessions(self) -> None:
+        """Open no more sessions; those that are open are answered."""
+        self._sessions.refuse_new()
+
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""
         self._worker.close()

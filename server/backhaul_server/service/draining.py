@@ -30,16 +30,16 @@ class Drain:
         self._pause = pause
         self._lock = threading.Lock()
         self._calls: set[Call] = set()
-        self._refused: frozenset[str] | None = frozenset()
+        self._closed = False
 
-    def enter(self, method: str, call: Call) -> None:
+    def enter(self, call: Call) -> None:
         """Let a call in. Each is followed by `leave`.
 
         Raises:
             Unavailable: DRAINING. It is not followed by `leave`.
         """
         with self._lock:
-            if self._refused is None or method in self._refused:
+            if self._closed:
                 raise draining()
             self._calls.add(call)
 
@@ -48,15 +48,10 @@ class Drain:
         with self._lock:
             self._calls.discard(call)
 
-    def refuse(self, *methods: str) -> None:
-        """Let no more calls of these methods in."""
-        with self._lock:
-            self._refused = frozenset(methods)
-
     def close(self) -> int:
         """Let no more calls in, and stop those that are: how many these are."""
         with self._lock:
-            self._refused = None
+            self._closed = True
             calls = list(self._calls)
         for each in calls:
             each.send_away()

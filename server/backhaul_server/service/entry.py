@@ -173,7 +173,7 @@ class Visit:
             each.ended(self, broken)
 
     def _let_in(self) -> None:
-        self._entry.drain.enter(self.method, self.call)
+        self._entry.drain.enter(self.call)
         self.principal = self._entry.access.principal(self.context)
         self._entry.admission.enter(self.principal, self.method)
         self._admitted = True

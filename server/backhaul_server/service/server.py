@@ -162,7 +162,7 @@ class Server:
         """
         self._health.stopping()
         time.sleep(delay)
-        self._drain.refuse("OpenSession")
+        self._dispatcher.refuse_sessions()
         log.info("draining", extra={"grace": grace})
         self._drain.wait(grace or 0)
         cut_off = self._drain.close()

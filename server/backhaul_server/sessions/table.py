@@ -18,6 +18,7 @@ from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.session import Interrupt, Session
 from backhaul_server.sessions.tombstones import Key, Tombstone, Tombstones
+from backhaul_server.workers.call import draining
 
 SESSION_ID_BYTES: Final = 16
 LONGEST_PAUSE: Final = 5.0
@@ -52,6 +53,7 @@ class SessionTable:
         self._epoch = secrets.token_bytes(8)
         self._sessions: dict[Key, Session] = {}
         self._ended = Tombstones(clock)
+        self._draining = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -122,6 +124,8 @@ class SessionTable:
         session = self._sessions.get(key)
         if session is None and (request.seq != 1 or key in self._ended):
             self._find(key)
+        if session is None and self._draining:
+            raise draining()
         limit = (
             self._engines.limit_of(request.memory_limit)
             if session is None
@@ -247,10 +251,16 @@ class SessionTable:
         for key in list(self._sessions):
             self._end(key, "SESSION_CLOSED")
 
+    def refuse_new(self) -> None:
+        """Open no more sessions: the server is about to end."""
+        self._draining = True
+
     def _opened_by(self, key: Key, request: Execute) -> Session:
         return self._open(key, request.memory_limit, request.lease_seconds)
 
     def _open(self, key: Key, memory_limit: int, lease_seconds: float) -> Session:
+        if self._draining:
+            raise draining()
         if key in self._ended:
             self._find(key)
         limit = self._engines.limit_of(memory_limit)
