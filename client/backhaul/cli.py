@@ -62,6 +62,10 @@ def serve(
             "the process may)."
         ),
     ] = None,
+    lease: Annotated[
+        float | None,
+        typer.Option(help="Seconds after its last call at which a session ends (600); 0: never."),
+    ] = None,
     grace: Annotated[
         float | None, typer.Option(help="Seconds that running calls are given on SIGTERM (10).")
     ] = None,

@@ -60,6 +60,7 @@ def serve(settings: ServerSettings) -> int:
         max_message_bytes=settings.max_message_bytes,
         session_memory=settings.session_memory,
         memory=settings.memory,
+        lease=settings.lease,
     )
     by_default = shared_memory_by_default(usable_memory())
     server = Server(

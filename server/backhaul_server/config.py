@@ -56,6 +56,12 @@ class ServerSettings(BaseSettings):
         description="Memory shared with clients of the unix socket, such as 2GiB; 0: none; None: an eighth "
         "of what the process may use.",
     )
+    lease: float = Field(
+        600.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds after its last call at which a session ends; clients may ask for less. 0: never.",
+    )
     grace: float = Field(
         10.0,
         ge=0,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -18,8 +19,8 @@ from backhaul_proto._version import __version__
 from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import INEXACT, Aval
 from backhaul_proto.catalog.einsum import resolve
-from backhaul_proto.errors import BackhaulError, from_wire, make_error
-from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits
+from backhaul_proto.errors import BackhaulError, DeadlineExceeded, from_wire, make_error
+from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits, SessionSummary
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine
@@ -30,6 +31,7 @@ from backhaul_server.service import plain
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Arrival, Pool
 from backhaul_server.sessions.table import SessionTable
+from backhaul_server.sessions.tombstones import Key
 from backhaul_server.workers.call import Call
 from backhaul_server.workers.thread import ThreadWorker
 from backhaul_server.workers.turns import TurnsWorker
@@ -38,6 +40,10 @@ from backhaul_server.workers.worker import Interrupt, Worker
 log = logging.getLogger("backhaul.server")
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 << 30
+MAX_RENEWALS: Final = 10_000
+"""Sessions that one RenewLease may name."""
+_PATIENCE: Final = 0.5
+"""Seconds that the server waits for a session that is busy, where that is not what it was asked."""
 
 T = TypeVar("T")
 Parts = tuple[bytes, list[Array]]
@@ -53,6 +59,7 @@ class Dispatcher:
         max_message_bytes: largest message either way.
         session_memory: bytes that a session may use; None: half of what the process may.
         memory: bytes that all sessions may use together; None: four fifths of what the process may.
+        lease: seconds after its last call at which a session ends, unless it asked for less; 0: never.
         clock: seconds, monotonic.
     """
 
@@ -64,12 +71,13 @@ class Dispatcher:
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         session_memory: int | None = None,
         memory: int | None = None,
+        lease: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
         total = usable_memory() * 4 // 5 if memory is None else memory
         of_one = usable_memory() // 2 if session_memory is None else session_memory
-        self.limits = Limits(max_message_bytes, min(of_one, total))
+        self.limits = Limits(max_message_bytes, min(of_one, total), lease)
         self._engines = Engines(engine, self.limits.session_memory)
         self._worker: Worker = worker or TurnsWorker(clock=clock)
         self._sessions = SessionTable(
@@ -160,6 +168,17 @@ class Dispatcher:
 
         return codec.write_answer(self._worker.run(call, (principal, known.session), run))
 
+    def expire(self) -> float:
+        """End the sessions whose leases ran out. Returns the seconds after which to call it again."""
+        for key in self._sessions.run_out():
+            # A call for it that is waiting for its turn goes first, and renews the lease.
+            with contextlib.suppress(BackhaulError):
+                self._worker.run(Call(_PATIENCE), key, partial(self._expire, key))
+        return self._sessions.pause()
+
+    def _expire(self, key: Key, _: Interrupt) -> None:
+        self._sessions.expire(key)
+
     def close(self) -> None:
         """Free all sessions, and stop the worker after what it is running."""
         self._worker.close()
@@ -217,7 +236,9 @@ class Dispatcher:
         epoch, limits = self._worker.run(
             call,
             (principal, session),
-            lambda _: self._sessions.open(principal, session, request.options.memory_limit),
+            lambda _: self._sessions.open(
+                principal, session, request.options.memory_limit, request.options.lease_seconds
+            ),
         )
         return _header(
             service_pb2.OpenSessionResponse(epoch=epoch, limits=codec.limits_message(limits))
@@ -250,8 +271,76 @@ class Dispatcher:
                 age_seconds=info.age_seconds,
                 last_seq=info.last_seq,
                 memory_limit=info.memory_limit,
+                lease_left_seconds=info.lease_left_seconds,
+                steps=info.steps,
+                busy_seconds=info.busy_seconds,
             )
         )
+
+    def _renew_lease(
+        self, request: service_pb2.RenewLeaseRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        if len(request.sessions) > MAX_RENEWALS:
+            raise make_error(
+                "MALFORMED_REQUEST",
+                f"RenewLease takes at most {MAX_RENEWALS} sessions at once; {len(request.sessions)} came.",
+                expected=MAX_RENEWALS,
+                actual=len(request.sessions),
+            )
+        self._sessions.check_epoch(request.epoch)
+        response = service_pb2.RenewLeaseResponse()
+        for each in request.sessions:
+            reason = self._sessions.renew(principal, each.id)
+            if reason is not None:
+                response.ended.add(id=each.id, reason=reason)
+            elif each.release or each.answered:
+                self._let_go(principal, each, call)
+        return _header(response)
+
+    def _let_go(self, principal: str, each: service_pb2.Renewal, call: Call) -> None:
+        if self._sessions.is_busy(principal, each.id):
+            return  # its own requests say what it releases
+        session, nodes, answered = each.id, list(each.release), each.answered
+        self._worker.run(
+            call,
+            (principal, session),
+            lambda _: self._sessions.let_go(principal, session, nodes, answered),
+        )
+
+    def _list_sessions(
+        self, request: service_pb2.ListSessionsRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
+        response = service_pb2.ListSessionsResponse()
+        for session in self._sessions.ids(principal):
+            found = self._summary(principal, session)
+            if found is None:
+                continue
+            info = found.info
+            response.sessions.add(
+                digest=found.digest,
+                nodes=info.nodes,
+                bytes=info.bytes,
+                age_seconds=info.age_seconds,
+                last_seq=info.last_seq,
+                memory_limit=info.memory_limit,
+                lease_left_seconds=info.lease_left_seconds,
+                steps=info.steps,
+                busy_seconds=info.busy_seconds,
+                busy=found.busy,
+            )
+        return _header(response)
+
+    def _summary(self, principal: str, session: bytes) -> SessionSummary | None:
+        summary = self._sessions.summary
+        if not self._sessions.is_busy(principal, session):
+            # A request that comes first may take long: then what is known is enough.
+            with contextlib.suppress(DeadlineExceeded):
+                return self._worker.run(
+                    Call(_PATIENCE),
+                    (principal, session),
+                    lambda _: summary(principal, session, exact=True),
+                )
+        return summary(principal, session, exact=False)
 
     def _release(
         self, request: service_pb2.ReleaseRequest, _: Any, principal: str, call: Call
@@ -364,6 +453,8 @@ HANDLERS: Final[dict[str, Handler]] = {
     "OpenSession": Dispatcher._open_session,
     "CloseSession": Dispatcher._close_session,
     "GetSession": Dispatcher._get_session,
+    "RenewLease": Dispatcher._renew_lease,
+    "ListSessions": Dispatcher._list_sessions,
     "Leaf": Dispatcher._leaf,
     "Einsum": Dispatcher._einsum,
     "Apply": Dispatcher._apply,

@@ -24,6 +24,7 @@ from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
 from backhaul_server.service.streams import ExecuteStream
+from backhaul_server.sessions.reaper import Reaper
 from backhaul_server.workers.call import Call
 
 log = logging.getLogger("backhaul.server")
@@ -75,6 +76,7 @@ class Server:
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
         self._stream = ExecuteStream(dispatcher, entry, streams)
+        self._reaper = Reaper(dispatcher.expire)
         # A chunk is taken whatever the limit is; other messages are checked against it here.
         limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
@@ -96,6 +98,7 @@ class Server:
         """Answer calls from now on."""
         for side in self._side_sockets:
             side.start()
+        self._reaper.start()
         self._server.start()
         for name in ("", SERVICE):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -111,6 +114,7 @@ class Server:
         self._stream.close()
         for side in self._side_sockets:
             side.close()
+        self._reaper.stop()
         self._dispatcher.close()
         log.info("stopped")
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from backhaul_proto.errors import make_error
 from backhaul_proto.units import size
+from backhaul_server.sessions.lease import Lease
 
 
 class Share(Protocol):
@@ -95,7 +96,12 @@ class Pool:
 class Arrival:
     """Memory that is set aside for the tensors of a request, before they come.
 
-    To the pool it is a share that holds nothing.
+    To the pool it is a share that holds nothing. Meanwhile the lease of their session does not run out.
+
+    Args:
+        pool: whose memory.
+        nbytes: how much.
+        lease: of the session; None: it is still to be opened.
 
     Raises:
         ServerBusy: the sessions, and others that arrive, hold too much.
@@ -103,10 +109,13 @@ class Arrival:
 
     held = 0
 
-    def __init__(self, pool: Pool, nbytes: int) -> None:
+    def __init__(self, pool: Pool, nbytes: int, lease: Lease | None = None) -> None:
         self._pool = pool
         aside = pool.reserve(self, nbytes)
         self._aside = pool.reserve_or_refuse(self, nbytes) if aside is None else aside
+        self._lease = lease
+        if lease is not None:
+            lease.hold()
 
     def recount(self) -> None:
         """It is what it is."""
@@ -115,3 +124,6 @@ class Arrival:
         """It is not needed any more. Harmless to repeat."""
         aside, self._aside = self._aside, 0
         self._pool.changed(-aside)
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.let_go()

@@ -31,6 +31,7 @@ from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
 from backhaul_server.sessions.budget import Budget
 from backhaul_server.sessions.keeping import MAX_NODE_ID, Keep, check_keep_from
+from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check
 
@@ -54,7 +55,15 @@ class _Committed:
 
 
 class Session:
-    """One tape on the server. Its calls come one after the other, see `Worker.run`."""
+    """One tape on the server. Its calls come one after the other, see `Worker.run`.
+
+    Attributes:
+        epoch: of the worker.
+        opened_at: when it was opened.
+        lease: how long it lives without a call.
+        steps: how many were run.
+        busy_seconds: how long its requests were computed for.
+    """
 
     def __init__(
         self,
@@ -65,12 +74,16 @@ class Session:
         opened_at: float,
         memory_limit: int,
         pool: Pool,
+        lease: Lease,
     ) -> None:
         self._engine = engine
         self._blocks = blocks
         self._principal = principal
         self.epoch = epoch
         self.opened_at = opened_at
+        self.lease = lease
+        self.steps = 0
+        self.busy_seconds = 0.0
         self._tape = Tape(engine)
         self._nodes: dict[int, Node] = {}
         self._highest_id = 0
@@ -111,6 +124,7 @@ class Session:
             kept = {} if keep is None else keep.nodes
             self._commit(request, base_id, failures, made | kept, answer.sets if kept else ())
             self._budget.committed(plan, kept.values())
+            self.steps += 0 if plan is None else len(plan.steps)
         except BaseException:
             self._tape.has_tangent = (
                 had_tangent  # all else of a request that fails is dropped with it
@@ -135,6 +149,18 @@ class Session:
         for each in ids:
             self._nodes.pop(each, None)
 
+    def let_go(self, ids: Sequence[int], answered: int) -> None:
+        """Let go of nodes now, those that are there, and of what an answered request released.
+
+        Args:
+            ids: the nodes.
+            answered: number of the last request whose answer has come; 0: of none.
+        """
+        for each in ids:
+            self._nodes.pop(each, None)
+        if answered and answered == self._last.seq:
+            self._release_pending()
+
     def describe(self, node: int) -> Described:
         """What is known of a node without its value."""
         return describe(self._find(node))
@@ -143,16 +169,26 @@ class Session:
         """Whether a leaf with a tangent is reached from the node."""
         return any(each.tangent is not None for each in reached([self._find(node)]))
 
-    def info(self, now: float) -> SessionInfo:
-        """What it holds."""
+    def info(self, now: float, lease_left: float) -> SessionInfo:
+        """What it holds, counted."""
         leaving = set(self._to_release)
         held = [node for each, node in self._nodes.items() if each not in leaving]
+        return self._info(now, lease_left, len(held), held_by(held).bytes)
+
+    def rough_info(self, now: float, lease_left: float) -> SessionInfo:
+        """The same at most, without a look at what a running request may be changing."""
+        return self._info(now, lease_left, len(self._nodes), self._budget.held)
+
+    def _info(self, now: float, lease_left: float, nodes: int, nbytes: int) -> SessionInfo:
         return SessionInfo(
-            len(held),
-            held_by(held).bytes,
+            nodes,
+            nbytes,
             now - self.opened_at,
             self._last.seq,
             self._budget.limit,
+            lease_left,
+            self.steps,
+            self.busy_seconds,
         )
 
     # Order

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from backhaul_proto.errors import make_error
-from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo
+from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo, SessionSummary
 from backhaul_proto.units import size
 from backhaul_server.sessions.blocks import BlockCache, Decode
 from backhaul_server.sessions.engines import Engines
+from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.pool import Arrival, Pool
 from backhaul_server.sessions.session import Interrupt, Session
-
-Key = tuple[str, bytes]
+from backhaul_server.sessions.tombstones import Key, Tombstone, Tombstones
 
 SESSION_ID_BYTES: Final = 16
-TOMBSTONES_KEPT: Final = 100_000
+LONGEST_PAUSE: Final = 5.0
+"""Seconds between looks at leases, at most: so late a session may end."""
+SHORTEST_PAUSE: Final = 0.1
 
 
 class SessionTable:
@@ -29,7 +31,7 @@ class SessionTable:
         engines: what computes, and what a session may use.
         pool: what all sessions may use together.
         decode: a block's bytes to a Block.
-        limits: told to those who open a session, with its own limit of memory.
+        limits: told to those who open a session, with its own limit of memory and its own lease.
         clock: seconds, monotonic.
     """
 
@@ -48,12 +50,14 @@ class SessionTable:
         self._clock = clock
         self._epoch = secrets.token_bytes(8)
         self._sessions: dict[Key, Session] = {}
-        self._ended: OrderedDict[Key, str] = OrderedDict()
+        self._ended = Tombstones(clock)
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, principal: str, session: bytes, memory_limit: int = 0) -> tuple[bytes, Limits]:
+    def open(
+        self, principal: str, session: bytes, memory_limit: int = 0, lease_seconds: float = 0.0
+    ) -> tuple[bytes, Limits]:
         """Open a session: its epoch, and the limits. Harmless to repeat while nothing was run in it.
 
         A repetition changes no limit.
@@ -70,7 +74,8 @@ class SessionTable:
                 "A session of this id is open and has run blocks; choose a random id for a new one.",
             )
         if found is None:
-            found = self._open(key, memory_limit)
+            found = self._open(key, memory_limit, lease_seconds)
+        found.lease.renew()
         return self._epoch, self._limits_of(found)
 
     def execute(self, principal: str, request: Execute, interrupt: Interrupt) -> Answer:
@@ -80,9 +85,14 @@ class SessionTable:
         session = self._sessions.get(key)
         opens = session is None and request.seq == 1
         if session is None:
-            session = self._open(key, request.memory_limit) if opens else self._find(key)
+            session = self._find(key) if not opens else self._opened_by(key, request)
+        began = self._clock()
         try:
-            answer = session.execute(request, interrupt)
+            with session.lease:
+                try:
+                    answer = session.execute(request, interrupt)
+                finally:
+                    session.busy_seconds += self._clock() - began
         except BaseException:
             if opens:
                 self._sessions.pop(key).close()  # what was refused leaves nothing behind
@@ -122,7 +132,7 @@ class SessionTable:
             )
         if request.block is not None:
             self._blocks.find(principal, request.block)
-        return Arrival(self._pool, nbytes)
+        return Arrival(self._pool, nbytes, None if session is None else session.lease)
 
     def close(self, principal: str, session: bytes, epoch: bytes = b"") -> None:
         """Close a session and free all that it holds. Closing a closed one is not an error.
@@ -141,49 +151,133 @@ class SessionTable:
         """Let go of nodes of a session now."""
         self.find(principal, session, epoch).release(nodes)
 
-    def info(self, principal: str, session: bytes, epoch: bytes) -> SessionInfo:
-        """What a session holds."""
-        return self.find(principal, session, epoch).info(self._clock())
+    def renew(self, principal: str, session: bytes) -> str | None:
+        """Renew a lease. None, or why the session is not there any more: the reason of `find`'s error."""
+        key = (principal, _checked_id(session))
+        found = self._sessions.get(key)
+        if found is not None and found.lease.renew():
+            return None
+        ended = self._ended.get(key)
+        return "SESSION_NOT_FOUND" if ended is None else ended.reason
 
-    def find(self, principal: str, session: bytes, epoch: bytes) -> Session:
-        """The open session of this owner and id.
+    def let_go(self, principal: str, session: bytes, nodes: Sequence[int], answered: int) -> None:
+        """Let go of nodes of a session now, and of what its last request released if that is answered."""
+        found = self._sessions.get((principal, session))
+        if found is not None:
+            found.let_go(nodes, answered)
+
+    def check_epoch(self, epoch: bytes) -> None:
+        """Check the epoch that a client knows.
 
         Raises:
-            SessionClosed, SessionNotFound, SessionLost.
+            SessionLost: it is another worker's.
+        """
+        self._check_epoch(epoch)
+
+    def info(self, principal: str, session: bytes, epoch: bytes) -> SessionInfo:
+        """What a session holds."""
+        found = self.find(principal, session, epoch)
+        return found.info(self._clock(), found.lease.left)
+
+    def ids(self, principal: str) -> list[bytes]:
+        """The sessions of an owner, in the order in which they were opened."""
+        return [session for owner, session in list(self._sessions) if owner == principal]
+
+    def summary(self, principal: str, session: bytes, *, exact: bool) -> SessionSummary | None:
+        """What is told of a session in a list; None when it has ended. Its lease is not renewed.
+
+        Args:
+            principal: its owner.
+            session: its id.
+            exact: count what it holds. Only where no request of it is being run.
+        """
+        found = self._sessions.get((principal, session))
+        if found is None:
+            return None
+        now, left = self._clock(), found.lease.left
+        info = found.info(now, left) if exact else found.rough_info(now, left)
+        return SessionSummary(digest_of(session), info, found.lease.in_use)
+
+    def is_busy(self, principal: str, session: bytes) -> bool:
+        """Whether a request of the session is being run."""
+        found = self._sessions.get((principal, session))
+        return found is not None and found.lease.in_use
+
+    def run_out(self) -> list[Key]:
+        """The sessions whose leases ran out; to be ended by `expire`."""
+        return [key for key, session in list(self._sessions.items()) if session.lease.has_run_out]
+
+    def expire(self, key: Key) -> None:
+        """End a session if its lease has run out, and nothing was called meanwhile."""
+        session = self._sessions.get(key)
+        if session is not None and session.lease.end():
+            self._end(key, "SESSION_EXPIRED")
+
+    def pause(self) -> float:
+        """Seconds until leases are to be looked at again. What has ended long ago is forgotten."""
+        self._ended.forget_old()
+        leases = [each.lease.seconds for each in list(self._sessions.values())]
+        shortest = min(filter(None, [self._limits.lease_seconds, *leases]), default=LONGEST_PAUSE)
+        return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, shortest / 4))
+
+    def find(self, principal: str, session: bytes, epoch: bytes) -> Session:
+        """The open session of this owner and id. Its lease is renewed.
+
+        Raises:
+            SessionClosed, SessionExpired, SessionNotFound, SessionLost.
         """
         key = (principal, _checked_id(session))
         self._check_epoch(epoch)
-        return self._find(key)
+        found = self._find(key)
+        found.lease.renew()
+        return found
 
     def close_all(self) -> None:
         """Close every session."""
         for key in list(self._sessions):
             self._end(key, "SESSION_CLOSED")
 
-    def _open(self, key: Key, memory_limit: int) -> Session:
+    def _opened_by(self, key: Key, request: Execute) -> Session:
+        return self._open(key, request.memory_limit, request.lease_seconds)
+
+    def _open(self, key: Key, memory_limit: int, lease_seconds: float) -> Session:
         if key in self._ended:
             self._find(key)
         limit = self._engines.limit_of(memory_limit)
         engine = self._engines.of(limit)
+        lease = Lease(self._lease_of(lease_seconds), self._clock)
         session = Session(
-            engine, self._blocks, key[0], self._epoch, self._clock(), limit, self._pool
+            engine, self._blocks, key[0], self._epoch, self._clock(), limit, self._pool, lease
         )
         self._sessions[key] = session
         return session
 
+    def _lease_of(self, asked: float) -> float:
+        """Seconds of the lease of a session that asks for so many."""
+        allowed = self._limits.lease_seconds
+        if not asked >= 0 or asked == float("inf"):
+            raise make_error(
+                "INVALID_VALUE",
+                f"A lease is a finite number of seconds above 0, or 0 for the server's own; {asked} was "
+                "asked.",
+                actual=asked,
+            )
+        return min(asked or allowed, allowed or asked)
+
     def _limits_of(self, session: Session) -> Limits:
-        return replace(self._limits, session_memory=session.memory_limit)
+        return replace(
+            self._limits,
+            session_memory=session.memory_limit,
+            lease_seconds=session.lease.seconds,
+        )
 
     def _find(self, key: Key) -> Session:
         session = self._sessions.get(key)
         if session is not None:
             return session
-        if key in self._ended:
-            raise make_error(
-                self._ended[key],
-                "The session was closed, and its tensors are gone; make a new tape.",
-                session=key[1].hex(),
-            )
+        ended = self._ended.get(key)
+        if ended is not None:
+            raise _has_ended(ended, key[1])
         raise make_error(
             "SESSION_NOT_FOUND",
             "The server knows no session of this id. Open it with OpenSession, or with an Execute of "
@@ -192,10 +286,9 @@ class SessionTable:
         )
 
     def _end(self, key: Key, reason: str) -> None:
-        self._sessions.pop(key).close()
-        self._ended[key] = reason
-        while len(self._ended) > TOMBSTONES_KEPT:
-            self._ended.popitem(last=False)
+        session = self._sessions.pop(key)
+        self._ended.add(key, reason, session.lease.seconds)
+        session.close()
 
     def _check_epoch(self, epoch: bytes) -> None:
         if epoch and epoch != self._epoch:
@@ -206,6 +299,28 @@ class SessionTable:
                 expected=epoch.hex(),
                 actual=self._epoch.hex(),
             )
+
+
+def digest_of(session: bytes) -> bytes:
+    """What a session is told from others by, where its id is not to be seen."""
+    return hashlib.sha256(session).digest()[:8]
+
+
+def _has_ended(ended: Tombstone, session: bytes) -> BackhaulError:
+    if ended.reason == "SESSION_EXPIRED":
+        return make_error(
+            ended.reason,
+            f"Nothing was called for the session for {ended.lease:g} s, its lease, and its tensors are gone. "
+            "Make a new tape. A client renews the leases of its tapes while it lives and reaches the server; "
+            "to be away for longer, ask for a longer lease (bh.Tape(lease=...), or the server's --lease).",
+            session=session.hex(),
+            lease=ended.lease,
+        )
+    return make_error(
+        ended.reason,
+        "The session was closed, and its tensors are gone; make a new tape.",
+        session=session.hex(),
+    )
 
 
 def _checked_id(session: bytes) -> bytes:
