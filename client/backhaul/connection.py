@@ -23,7 +23,14 @@ from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError, TransportError
-from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
+from backhaul_proto.messages import (
+    Answer,
+    ContractionCost,
+    Execute,
+    Inferred,
+    ServerInfo,
+    SessionSummary,
+)
 
 if TYPE_CHECKING:
     from backhaul.recorder import Recorder
@@ -187,6 +194,25 @@ class Connection(AnyConnection):
             TransportError: no server answers.
         """
         return self._ready().list_ops(timeout=self.timeout)
+
+    def sessions(self) -> list[SessionSummary]:
+        """One's own sessions on the server, in the order in which they were opened.
+
+        They are told apart by digests: nobody learns an id from the list.
+
+        Raises:
+            TransportError: no server answers.
+
+        Example:
+            >>> import backhaul as bh
+            >>> with bh.connect("embedded") as connection:
+            ...     tape = bh.Tape(connection)
+            ...     x = tape.leaf([1.0, 2.0])
+            ...     tape.flush()
+            ...     [each.info.nodes for each in connection.sessions()]
+            [1]
+        """
+        return list(self._ready().list_sessions(timeout=self.timeout))
 
     def close(self) -> None:
         """Close it, and with it the sessions of tapes that are gone. Its other tapes are of no use then.

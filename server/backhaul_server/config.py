@@ -60,7 +60,8 @@ class ServerSettings(BaseSettings):
         600.0,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds after its last call at which a session ends; clients may ask for less. 0: never.",
+        description="Seconds after its last call at which a session ends; a client may ask for less. "
+        "0: never.",
     )
     grace: float = Field(
         10.0,

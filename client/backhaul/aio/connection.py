@@ -21,7 +21,14 @@ from backhaul.unusable import connection_closed, forked, other_event_loop
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError
-from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
+from backhaul_proto.messages import (
+    Answer,
+    ContractionCost,
+    Execute,
+    Inferred,
+    ServerInfo,
+    SessionSummary,
+)
 
 if TYPE_CHECKING:
     from backhaul.transport.aio import AsyncTransport
@@ -96,6 +103,16 @@ class Connection(AnyConnection):
             TransportError: no server answers.
         """
         return await (await self._ready()).list_ops(timeout=self.timeout)
+
+    async def sessions(self) -> list[SessionSummary]:
+        """One's own sessions on the server, in the order in which they were opened.
+
+        They are told apart by digests: nobody learns an id from the list.
+
+        Raises:
+            TransportError: no server answers.
+        """
+        return list(await (await self._ready()).list_sessions(timeout=self.timeout))
 
     async def close(self) -> None:
         """Close it, and with it the sessions of tapes that are gone. Its other tapes are of no use then.
