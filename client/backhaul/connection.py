@@ -16,6 +16,7 @@ import numpy as np
 from backhaul.constants import frozen
 from backhaul.endpoint import Endpoint, endpoint
 from backhaul.known_blocks import KnownBlocks
+from backhaul.leases import Leases, Renewer
 from backhaul.progress import Progress
 from backhaul.server_ops import OpInfo
 from backhaul.steps import run
@@ -24,9 +25,17 @@ from backhaul.unusable import connection_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError, TransportError
-from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
+from backhaul_proto.messages import (
+    Answer,
+    ContractionCost,
+    Execute,
+    Inferred,
+    ServerInfo,
+    SessionSummary,
+)
 
 if TYPE_CHECKING:
+    from backhaul.core import Core
     from backhaul.recorder import Recorder
     from backhaul.session import Session
     from backhaul.transport import Transport
@@ -36,6 +45,9 @@ Array = np.ndarray[Any, Any]
 INFERRED_KEPT: Final = 4096
 CLOSED_AT_ONCE: Final = 8
 """Sessions of tapes that are gone which a call closes on its way; the rest wait for later ones."""
+
+CLOSING_SECONDS: Final = 5.0
+"""Seconds that a connection that is closed waits for the server at most, for each session that it closes."""
 
 Inferring = Generator[tuple[str, tuple[Aval, ...], Attributes], Inferred, Inferred]
 
@@ -90,6 +102,7 @@ class AnyConnection:
     Attributes:
         timeout: seconds that each call may take; None: as long as it takes.
         known_blocks: the blocks that the server is thought to hold.
+        leases: the sessions of its tapes, and when they are renewed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -97,10 +110,16 @@ class AnyConnection:
         self._target = endpoint.target
         self.timeout = endpoint.timeout
         self.known_blocks = KnownBlocks()
+        self.leases = Leases()
         self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], Inferred] = {}
         self._closed = False
         # (session, epoch) of tapes that are gone. Finalizers append; the next call closes them.
         self._forgotten: deque[tuple[bytes, bytes]] = deque()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     @property
     def target(self) -> str:
@@ -116,11 +135,30 @@ class AnyConnection:
         """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
         return frozen(array)
 
-    def session(self, recorder: Recorder, memory_limit: int = 0) -> Session:
+    def session(self, recorder: Recorder, memory_limit: int = 0, lease: float = 0.0) -> Session:
         """A new session for a tape."""
         from backhaul.session import Session
 
-        return Session(self.known_blocks, recorder, memory_limit)
+        return Session(self.known_blocks, recorder, memory_limit, lease)
+
+    def keep(self, core: Core) -> None:
+        """Renew the lease of a tape whose session has begun, and close it with the connection."""
+        if self._target.kind == "embedded" or self._closed:
+            return  # there sessions do not end by themselves, but with the connection
+        sooner = self.leases.add(core)
+        if core.session.lease != 0:
+            self._renew_from_now_on(sooner)
+
+    def _renew_from_now_on(self, sooner: bool) -> None:
+        """See that leases are renewed.
+
+        Args:
+            sooner: whether the next time is to be before it was planned.
+        """
+
+    def _bounded(self, seconds: float) -> float:
+        """A timeout of so many seconds, or the connection's where that is less."""
+        return seconds if self.timeout is None else min(seconds, self.timeout)
 
     def forget(self, session: bytes, epoch: bytes) -> None:
         """Let a session be closed at the next call. For finalizers: makes no call, takes no lock."""
@@ -157,6 +195,7 @@ class Connection(AnyConnection):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._transport: Transport | None = None
+        self._renewer: Renewer | None = None
         self._lock = threading.Lock()
 
     @property
@@ -191,16 +230,40 @@ class Connection(AnyConnection):
         """
         return self._ready().list_ops(timeout=self.timeout)
 
-    def close(self) -> None:
-        """Close it, and with it the sessions of tapes that are gone. Its other tapes are of no use then.
+    def sessions(self) -> list[SessionSummary]:
+        """One's own sessions on the server, in the order in which they were opened.
 
-        Closing again does nothing.
+        They are told apart by digests: nobody learns an id from the list.
+
+        Raises:
+            TransportError: no server answers.
+
+        Example:
+            >>> import backhaul as bh
+            >>> with bh.connect("embedded") as connection:
+            ...     tape = bh.Tape(connection)
+            ...     x = tape.leaf([1.0, 2.0])
+            ...     tape.flush()
+            ...     [each.info.nodes for each in connection.sessions()]
+            [1]
+        """
+        return list(self._ready().list_sessions(timeout=self.timeout))
+
+    def close(self) -> None:
+        """Close it, and with it the sessions of its tapes, which are of no use then.
+
+        Sessions that are computing at the moment are left to their leases. Closing again does nothing.
         """
         with self._lock:
-            transport = self._transport
+            transport, renewer = self._transport, self._renewer
             self._closed = True
+        if renewer is not None:
+            renewer.wake()
         if transport is not None:
-            self._end_forgotten(transport, len(self._forgotten))
+            self._forgotten += self.leases.idle_sessions()
+            self._end_forgotten(
+                transport, len(self._forgotten), timeout=self._bounded(CLOSING_SECONDS)
+            )
             transport.close()
 
     def __enter__(self) -> Connection:
@@ -247,14 +310,33 @@ class Connection(AnyConnection):
     def _ready(self) -> Transport:
         transport = self._transport or self._open()
         if self._forgotten:
-            self._end_forgotten(transport, CLOSED_AT_ONCE)
+            self._end_forgotten(transport, CLOSED_AT_ONCE, timeout=self.timeout)
         return transport
 
-    def _end_forgotten(self, transport: Transport, at_most: int) -> None:
+    def _end_forgotten(self, transport: Transport, at_most: int, *, timeout: float | None) -> None:
         run(
             self._close_forgotten(at_most),
-            lambda each: transport.close_session(*each, timeout=self.timeout),
+            lambda each: transport.close_session(*each, timeout=timeout),
         )
+
+    def _renew_from_now_on(self, sooner: bool) -> None:
+        with self._lock:
+            if self._renewer is None:
+                self._renewer = Renewer(self)
+            elif sooner:
+                self._renewer.wake()
+
+    def renew_leases(self) -> None:
+        """Renew the leases of its tapes, and close the sessions of those that are gone."""
+        transport = self._transport
+        if transport is None:
+            return
+        timeout = self._bounded(max(1.0, self.leases.pause))
+        run(
+            self.leases.renewing(),
+            lambda batch: transport.renew_lease(*batch, timeout=timeout),
+        )
+        self._end_forgotten(transport, len(self._forgotten), timeout=timeout)
 
     def _open(self) -> Transport:
         with self._lock:

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -29,8 +29,12 @@ from backhaul_proto.messages import (
     Inferred,
     KeepingQuestion,
     Question,
+    Renewal,
     keep_from,
 )
+
+if TYPE_CHECKING:
+    from backhaul.session import Session
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +59,9 @@ class Core(ABC):
         memory_limit: bytes that the session may use; 0: what the server allows.
     """
 
-    def __init__(self, connection: AnyConnection, memory_limit: int = 0) -> None:
+    def __init__(
+        self, connection: AnyConnection, memory_limit: int = 0, lease: float = 0.0
+    ) -> None:
         self.connection = connection
         self.memory_limit = memory_limit
         self.recorder = Recorder()
@@ -63,8 +69,14 @@ class Core(ABC):
         self.dropped: deque[int] = deque()
         self.closed = False
         self._process = os.getpid()
-        self._session = connection.session(self.recorder, memory_limit)
+        self._session = connection.session(self.recorder, memory_limit, lease)
+        self._renewed = b""  # the session that the connection renews
         self._to_release: set[int] = set()
+
+    @property
+    def session(self) -> Session:
+        """Its end of the session."""
+        return self._session
 
     @property
     def name(self) -> str:
@@ -105,8 +117,41 @@ class Core(ABC):
 
     def forget(self) -> None:
         """End the session at the next call of the connection. For finalizers: takes no lock."""
+        self.connection.leases.remove(self._session.id)
         if self._session.begun and not self.closed:
             self.connection.forget(self._session.id, self._session.epoch)
+
+    def renewal(self, at_most: int) -> Renewal:
+        """What renews the session's lease, with nodes to release, so many at most.
+
+        While the tape is in use, or a request may be on its way, nothing is released.
+        """
+        session, lock = self._session, self.recorder.lock
+        if not lock.acquire(blocking=False):
+            return Renewal(session.id)
+        try:
+            if session.in_doubt:
+                return Renewal(session.id)
+            self._take_dropped()
+            released = sorted(self._unneeded())[:at_most]
+            return Renewal(session.id, released, session.last_seq)
+        finally:
+            lock.release()
+
+    def renewed(self, renewal: Renewal) -> None:
+        """The server has done it. What is not noted here is released again, which is harmless."""
+        lock = self.recorder.lock
+        if renewal.release and lock.acquire(blocking=False):
+            try:
+                self._to_release.difference_update(renewal.release)
+            finally:
+                lock.release()
+
+    def _be_renewed(self) -> None:
+        session = self._session
+        if session.begun and self._renewed != session.id and not self.closed:
+            self._renewed = session.id
+            self.connection.keep(self)
 
     @abstractmethod
     def full(self) -> None:
@@ -222,7 +267,17 @@ class Core(ABC):
                 types.pop(node, None)
         self.failures.drop(self._to_release)
 
+    def _unneeded(self) -> list[int]:
+        """What the server has that no handle, and no step that is still to be sent, needs."""
+        columns = self.recorder.columns
+        sent = [node for node in self._to_release if node < columns.base]
+        if not sent:
+            return sent
+        needed = set(columns.operands)
+        return [node for node in sent if node not in needed]
+
     def _end(self) -> None:
+        self.connection.leases.remove(self._session.id)
         self.closed = True
         self.recorder.close()
 
@@ -232,8 +287,8 @@ class BlockingCore(Core):
 
     connection: Connection
 
-    def __init__(self, connection: Connection, memory_limit: int = 0) -> None:
-        super().__init__(connection, memory_limit)
+    def __init__(self, connection: Connection, memory_limit: int = 0, lease: float = 0.0) -> None:
+        super().__init__(connection, memory_limit, lease)
 
     def flush(self) -> None:
         """Send what was recorded."""
@@ -251,8 +306,11 @@ class BlockingCore(Core):
             BackhaulError: the question was refused or failed, the server is out of reach. The tape goes on.
         """
         self.check_usable()
-        with self.recorder.lock:
-            return run(self._asking(values, question, kept), self.connection.execute)
+        try:
+            with self.recorder.lock:
+                return run(self._asking(values, question, kept), self.connection.execute)
+        finally:
+            self._be_renewed()
 
     def close(self) -> None:
         """End the session."""
@@ -280,4 +338,7 @@ class BlockingCore(Core):
     def _make_room(self, arrays: Sequence[Array]) -> None:
         waiting = self.recorder.columns.nbytes
         if waiting and waiting + sum(x.nbytes for x in arrays) > BLOCK_BYTES:
-            run(self._asking(), self.connection.execute)
+            try:
+                run(self._asking(), self.connection.execute)
+            finally:
+                self._be_renewed()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from numbers import Real
 from typing import Any, Final
 
 from backhaul_proto.errors import make_error
@@ -28,3 +30,21 @@ def byte_limit(given: Any) -> int:
             actual=f"{given!r:.100}",
         )
     return min(limit, _MAX)
+
+
+def lease_seconds(given: Any) -> float:
+    """``lease=`` as a number of seconds.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE.
+    """
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    seconds = float(given) if is_number else 0.0
+    if not 0 < seconds < math.inf:
+        raise make_error(
+            "INVALID_VALUE",
+            f"lease is {given!r:.100}; it is a finite number of seconds above 0, such as 30, or None for "
+            "what the server allows.",
+            actual=f"{given!r:.100}",
+        )
+    return seconds

@@ -76,14 +76,22 @@ class Session:
         id: 16 random bytes.
         epoch: the server's, once it is known.
         begun: whether the server may know the session.
+        asked_lease: seconds of its lease as they are asked; 0: what the server allows.
+        lease: seconds of its lease; 0: it does not end by itself; None until the server has told.
     """
 
     def __init__(
-        self, known_blocks: KnownBlocks, recorder: Recorder, memory_limit: int = 0
+        self,
+        known_blocks: KnownBlocks,
+        recorder: Recorder,
+        memory_limit: int = 0,
+        lease: float = 0.0,
     ) -> None:
         self._known_blocks = known_blocks
         self._recorder = recorder
         self._memory_limit = memory_limit
+        self.asked_lease = lease
+        self.lease: float | None = None
         self.id = os.urandom(16)
         self.epoch = b""
         self.begun = False
@@ -155,6 +163,8 @@ class Session:
                     self.refused = True
                 raise
             self.epoch = answer.epoch
+            if answer.limits is not None:
+                self.lease = answer.limits.lease_seconds
             self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
             if released:
@@ -190,6 +200,7 @@ class Session:
             release,
             self._memory_limit if seq == 1 else 0,  # the request that opens it
             large_bytes(self._recorder, values, question),
+            self.asked_lease if seq == 1 else 0.0,
         )
         return request, data
 

@@ -11,7 +11,7 @@ from backhaul.connection import Connection, default_connection
 from backhaul.core import BlockingCore
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
-from backhaul.limits import byte_limit
+from backhaul.limits import byte_limit, lease_seconds
 from backhaul.questions import Asked, hvp_question, pullback_question, pushforward_question
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.errors import make_error
@@ -31,9 +31,12 @@ class Tape(AnyTape[TrackedTensor]):
             that while it computes. What would take more is refused before it is run
             (MemoryLimitExceeded), and the tape lives on. Left out, or above the server's own limit for a
             session (``connection.info().limits.session_memory``): that.
+        lease: seconds that the tape lives on the server when that hears nothing of this process any more: it
+            was killed, or cut off. While it runs, leases are renewed by themselves. Left out, or above the
+            server's own (``connection.info().limits.lease_seconds``): that.
 
     Raises:
-        InvalidArgument: INVALID_VALUE for what is no connection, or no number of bytes.
+        InvalidArgument: INVALID_VALUE for what is no connection, or no number of bytes or seconds.
 
     Example:
         >>> import numpy as np, backhaul as bh
@@ -49,7 +52,11 @@ class Tape(AnyTape[TrackedTensor]):
     _core: BlockingCore
 
     def __init__(
-        self, connection: Connection | None = None, *, memory_limit: int | None = None
+        self,
+        connection: Connection | None = None,
+        *,
+        memory_limit: int | None = None,
+        lease: float | None = None,
     ) -> None:
         if connection is not None and not isinstance(connection, Connection):
             raise make_error(
@@ -58,7 +65,9 @@ class Tape(AnyTape[TrackedTensor]):
                 "bh.Tape(bh.connect('host:port')), or bh.Tape() for the default one.",
             )
         limit = 0 if memory_limit is None else byte_limit(memory_limit)
-        super().__init__(BlockingCore(connection or default_connection(), limit), TrackedTensor)
+        seconds = 0.0 if lease is None else lease_seconds(lease)
+        core = BlockingCore(connection or default_connection(), limit, seconds)
+        super().__init__(core, TrackedTensor)
 
     # Asking
 

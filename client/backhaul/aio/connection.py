@@ -8,13 +8,15 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from backhaul.aio.driver import drive
-from backhaul.connection import CLOSED_AT_ONCE, AnyConnection
+from backhaul.aio.renewal import Renewer
+from backhaul.connection import CLOSED_AT_ONCE, CLOSING_SECONDS, AnyConnection
 from backhaul.endpoint import endpoint
+from backhaul.leases import Batch
 from backhaul.progress import Progress
 from backhaul.server_ops import OpInfo
 from backhaul.tls import TLS
@@ -22,7 +24,15 @@ from backhaul.unusable import connection_closed, forked, other_event_loop
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.errors import BackhaulError
-from backhaul_proto.messages import Answer, ContractionCost, Execute, Inferred, ServerInfo
+from backhaul_proto.messages import (
+    Answer,
+    ContractionCost,
+    EndedSession,
+    Execute,
+    Inferred,
+    ServerInfo,
+    SessionSummary,
+)
 
 if TYPE_CHECKING:
     from backhaul.transport.aio import AsyncTransport
@@ -65,6 +75,7 @@ class Connection(AnyConnection):
     _loop: asyncio.AbstractEventLoop | None = None
     _process = 0
     _opening: asyncio.Future[Callable[[], AsyncTransport]] | None = None
+    _renewer: Renewer | None = None
 
     @property
     def calls(self) -> Counter[str]:
@@ -98,18 +109,33 @@ class Connection(AnyConnection):
         """
         return await (await self._ready()).list_ops(timeout=self.timeout)
 
-    async def close(self) -> None:
-        """Close it, and with it the sessions of tapes that are gone. Its other tapes are of no use then.
+    async def sessions(self) -> list[SessionSummary]:
+        """One's own sessions on the server, in the order in which they were opened.
 
-        Closing again does nothing.
+        They are told apart by digests: nobody learns an id from the list.
+
+        Raises:
+            TransportError: no server answers.
+        """
+        return list(await (await self._ready()).list_sessions(timeout=self.timeout))
+
+    async def close(self) -> None:
+        """Close it, and with it the sessions of its tapes, which are of no use then.
+
+        Sessions that are computing at the moment are left to their leases. Closing again does nothing.
         """
         self._closed = True
         if self._transport is None and self._opening is None:
             return
         self.check_loop()
+        if self._renewer is not None:
+            await self._renewer.stop()
         with contextlib.suppress(BackhaulError):
             transport = await self._opened()
-            await self._end_forgotten(transport, len(self._forgotten))
+            self._forgotten += self.leases.idle_sessions()
+            await self._end_forgotten(
+                transport, len(self._forgotten), timeout=self._bounded(CLOSING_SECONDS)
+            )
             await transport.close()
 
     async def __aenter__(self) -> Connection:
@@ -191,13 +217,35 @@ class Connection(AnyConnection):
             raise connection_closed(self._target)
         transport = self._transport or await self._opened()
         if self._forgotten:
-            await self._end_forgotten(transport, CLOSED_AT_ONCE)
+            await self._end_forgotten(transport, CLOSED_AT_ONCE, timeout=self.timeout)
         return transport
 
-    async def _end_forgotten(self, transport: AsyncTransport, at_most: int) -> None:
+    def _renew_from_now_on(self, sooner: bool) -> None:
+        if self._renewer is None:
+            self._renewer = Renewer(self, asyncio.get_running_loop())
+            self._renewer.plan()
+        elif sooner:
+            self._renewer.plan()
+
+    async def renew_leases(self) -> None:
+        """Renew the leases of its tapes, and close the sessions of those that are gone."""
+        transport = self._transport
+        if transport is None:
+            return
+        timeout = self._bounded(max(1.0, self.leases.pause))
+
+        async def renew(batch: Batch) -> Sequence[EndedSession]:
+            return await transport.renew_lease(*batch, timeout=timeout)
+
+        await drive(self.leases.renewing(), renew, _nothing)
+        await self._end_forgotten(transport, len(self._forgotten), timeout=timeout)
+
+    async def _end_forgotten(
+        self, transport: AsyncTransport, at_most: int, *, timeout: float | None
+    ) -> None:
         async def close(forgotten: tuple[bytes, bytes]) -> None:
             try:
-                await transport.close_session(*forgotten, timeout=self.timeout)
+                await transport.close_session(*forgotten, timeout=timeout)
             except asyncio.CancelledError:
                 self._forgotten.append(forgotten)
                 raise

@@ -31,8 +31,8 @@ class AwaitingCore(Core):
 
     connection: Connection
 
-    def __init__(self, connection: Connection, memory_limit: int = 0) -> None:
-        super().__init__(connection, memory_limit)
+    def __init__(self, connection: Connection, memory_limit: int = 0, lease: float = 0.0) -> None:
+        super().__init__(connection, memory_limit, lease)
         self._turn = asyncio.Lock()
 
     async def ask(
@@ -53,7 +53,10 @@ class AwaitingCore(Core):
         async with self._turn:
             self.check_usable()
             work = self._asking(values, question, kept)
-            return await drive(work, self.connection.execute, self.recorder.lock)
+            try:
+                return await drive(work, self.connection.execute, self.recorder.lock)
+            finally:
+                self._be_renewed()
 
     async def close(self) -> None:
         """End the session, after the question that is being answered."""

@@ -13,7 +13,7 @@ from backhaul.aio.tensor import TrackedTensor
 from backhaul.any_tape import AnyTape, Array, Node, unknown
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
-from backhaul.limits import byte_limit
+from backhaul.limits import byte_limit, lease_seconds
 from backhaul.questions import (
     Asked,
     hvp_question,
@@ -40,9 +40,10 @@ class Tape(AnyTape[TrackedTensor]):
         connection: from `backhaul.aio.connect`; left out: to ``$BACKHAUL_TARGET``, else to a server inside
             this process.
         memory_limit: as for `backhaul.Tape`.
+        lease: as for `backhaul.Tape`. Leases are renewed in the event loop, while it runs.
 
     Raises:
-        InvalidArgument: INVALID_VALUE for what is no such connection, or no number of bytes.
+        InvalidArgument: INVALID_VALUE for what is no such connection, or no number of bytes or seconds.
 
     Example:
         >>> import asyncio
@@ -59,7 +60,11 @@ class Tape(AnyTape[TrackedTensor]):
     _core: AwaitingCore
 
     def __init__(
-        self, connection: Connection | None = None, *, memory_limit: int | None = None
+        self,
+        connection: Connection | None = None,
+        *,
+        memory_limit: int | None = None,
+        lease: float | None = None,
     ) -> None:
         if connection is not None and not isinstance(connection, Connection):
             raise make_error(
@@ -69,7 +74,9 @@ class Tape(AnyTape[TrackedTensor]):
                 "bh the module backhaul.aio.",
             )
         limit = 0 if memory_limit is None else byte_limit(memory_limit)
-        super().__init__(AwaitingCore(connection or default_connection(), limit), TrackedTensor)
+        seconds = 0.0 if lease is None else lease_seconds(lease)
+        core = AwaitingCore(connection or default_connection(), limit, seconds)
+        super().__init__(core, TrackedTensor)
 
     # Asking
 

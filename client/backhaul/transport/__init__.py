@@ -26,11 +26,14 @@ from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.messages import (
     Answer,
     ContractionCost,
+    EndedSession,
     Execute,
     Inferred,
     Limits,
+    Renewal,
     ServerInfo,
     SessionInfo,
+    SessionSummary,
 )
 
 Array = np.ndarray[Any, Any]
@@ -143,6 +146,16 @@ class Transport(TransportState, ABC):
     def get_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> SessionInfo:
         """What a session holds."""
         return self._make(calls.get_session(session, epoch), timeout)
+
+    def renew_lease(
+        self, epoch: bytes, renewals: Sequence[Renewal], *, timeout: float | None
+    ) -> tuple[EndedSession, ...]:
+        """Renew leases of sessions of one epoch, at least one; those that have ended come back."""
+        return self._make(calls.renew_lease(epoch, renewals), timeout)
+
+    def list_sessions(self, *, timeout: float | None) -> tuple[SessionSummary, ...]:
+        """The caller's own sessions."""
+        return self._make(calls.list_sessions(), timeout)
 
     def server_info(self, *, timeout: float | None) -> ServerInfo:
         """What the server is; its limits are kept to from then on."""

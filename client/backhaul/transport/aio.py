@@ -14,10 +14,13 @@ from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.messages import (
     Answer,
     ContractionCost,
+    EndedSession,
     Execute,
     Inferred,
+    Renewal,
     ServerInfo,
     SessionInfo,
+    SessionSummary,
 )
 
 
@@ -77,6 +80,14 @@ class AsyncTransport(TransportState, ABC):
         self, session: bytes, epoch: bytes, *, timeout: float | None
     ) -> SessionInfo:
         return await self._make(calls.get_session(session, epoch), timeout)
+
+    async def renew_lease(
+        self, epoch: bytes, renewals: Sequence[Renewal], *, timeout: float | None
+    ) -> tuple[EndedSession, ...]:
+        return await self._make(calls.renew_lease(epoch, renewals), timeout)
+
+    async def list_sessions(self, *, timeout: float | None) -> tuple[SessionSummary, ...]:
+        return await self._make(calls.list_sessions(), timeout)
 
     async def server_info(self, *, timeout: float | None) -> ServerInfo:
         info = await self._make(calls.server_info(), timeout)

@@ -15,10 +15,13 @@ from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.messages import (
     Answer,
     ContractionCost,
+    EndedSession,
     Execute,
     Inferred,
+    Renewal,
     ServerInfo,
     SessionInfo,
+    SessionSummary,
 )
 from backhaul_proto.tensors import dtype_of
 from backhaul_proto.v1 import service_pb2
@@ -71,6 +74,21 @@ def get_session(session: bytes, epoch: bytes) -> Call[SessionInfo]:
     )
 
 
+def renew_lease(epoch: bytes, renewals: Sequence[Renewal]) -> Call[tuple[EndedSession, ...]]:
+    """Renew the leases of sessions of one epoch; those that have ended are answered."""
+    request = service_pb2.RenewLeaseRequest(epoch=epoch)
+    for each in renewals:
+        request.sessions.add(id=each.session, release=each.release, answered=each.answered)
+    reply = service_pb2.RenewLeaseResponse
+    return _plain("RenewLease", request, reply, _read_ended, renewals[0].session)
+
+
+def list_sessions() -> Call[tuple[SessionSummary, ...]]:
+    """The caller's own sessions."""
+    request = service_pb2.ListSessionsRequest()
+    return _plain("ListSessions", request, service_pb2.ListSessionsResponse, _read_sessions)
+
+
 def server_info() -> Call[ServerInfo]:
     """What the server is."""
     request = service_pb2.GetServerInfoRequest()
@@ -117,9 +135,28 @@ def _plain(
     )
 
 
-def _read_session_info(found: service_pb2.GetSessionResponse) -> SessionInfo:
+def _read_session_info(
+    found: service_pb2.GetSessionResponse | service_pb2.SessionSummary,
+) -> SessionInfo:
     return SessionInfo(
-        found.nodes, found.bytes, found.age_seconds, found.last_seq, found.memory_limit
+        found.nodes,
+        found.bytes,
+        found.age_seconds,
+        found.last_seq,
+        found.memory_limit,
+        found.lease_left_seconds,
+        found.steps,
+        found.busy_seconds,
+    )
+
+
+def _read_ended(found: service_pb2.RenewLeaseResponse) -> tuple[EndedSession, ...]:
+    return tuple(EndedSession(each.id, each.reason) for each in found.ended)
+
+
+def _read_sessions(found: service_pb2.ListSessionsResponse) -> tuple[SessionSummary, ...]:
+    return tuple(
+        SessionSummary(each.digest, _read_session_info(each), each.busy) for each in found.sessions
     )
 
 

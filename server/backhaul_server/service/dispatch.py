@@ -339,17 +339,18 @@ class Dispatcher:
             )
         self._sessions.check_epoch(request.epoch)
         response = service_pb2.RenewLeaseResponse()
+        releasing = []
         for each in request.sessions:
             reason = self._sessions.renew(principal, each.id)
             if reason is not None:
                 response.ended.add(id=each.id, reason=reason)
             elif each.release or each.answered:
-                self._let_go(principal, each, call)
+                releasing.append(each)
+        for each in releasing:  # after all are renewed: it may wait for a session that is busy
+            self._let_go(principal, each, call)
         return _header(response)
 
     def _let_go(self, principal: str, each: service_pb2.Renewal, call: Call) -> None:
-        if self._sessions.is_busy(principal, each.id):
-            return  # its own requests say what it releases
         session, nodes, answered = each.id, list(each.release), each.answered
         self._worker.run(
             call,

@@ -52,7 +52,7 @@ class SessionTable:
         self._clock = clock
         self._epoch = secrets.token_bytes(8)
         self._sessions: dict[Key, Session] = {}
-        self._ended = Tombstones(clock)
+        self._ended = Tombstones(clock, limits.lease_seconds)
         self._draining = False
 
     def __len__(self) -> int:
@@ -164,8 +164,8 @@ class SessionTable:
         """Renew a lease. None, or why the session is not there any more: the reason of `find`'s error."""
         key = (principal, _checked_id(session))
         found = self._sessions.get(key)
-        if found is not None and found.lease.renew():
-            return None
+        if found is not None:
+            return None if found.lease.renew() else "SESSION_EXPIRED"
         ended = self._ended.get(key)
         return "SESSION_NOT_FOUND" if ended is None else ended.reason
 
@@ -306,8 +306,10 @@ class SessionTable:
         )
 
     def _end(self, key: Key, reason: str) -> None:
-        session = self._sessions.pop(key)
+        session = self._sessions[key]
+        # First: other threads find one or the other.
         self._ended.add(key, reason, session.lease.seconds)
+        del self._sessions[key]
         session.close()
 
     def _check_epoch(self, epoch: bytes) -> None:

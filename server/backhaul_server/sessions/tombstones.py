@@ -35,10 +35,12 @@ class Tombstones:
 
     Args:
         clock: seconds, monotonic.
+        lease: seconds for which they are kept beyond those hours.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], lease: float = 0.0) -> None:
         self._clock = clock
+        self._kept_seconds = KEPT_SECONDS + lease
         self._lock = Lock()
         self._ended: OrderedDict[Key, Tombstone] = OrderedDict()
 
@@ -58,7 +60,7 @@ class Tombstones:
 
     def forget_old(self) -> None:
         """Forget those that ended long ago."""
-        oldest = self._clock() - KEPT_SECONDS
+        oldest = self._clock() - self._kept_seconds
         with self._lock:
             while self._ended and next(iter(self._ended.values())).when < oldest:
                 self._ended.popitem(last=False)
