@@ -225,6 +225,7 @@ class Core(ABC):
     def _end(self) -> None:
         self.closed = True
         self.recorder.close()
+        self._session.end()
 
 
 class BlockingCore(Core):
