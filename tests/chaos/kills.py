@@ -95,9 +95,14 @@ def recovered(kills: int, seed: int, longest: float = 0.3) -> Outcome:
     Raises:
         AssertionError: a loss differs from that of an undisturbed server.
     """
-    with bh.connect("embedded") as undisturbed, Killed(random.Random(seed), longest) as server:
+    killed = Killed(random.Random(seed), longest)
+    with (
+        bh.connect("embedded") as undisturbed,
+        bh.connect(killed.target, timeout=TIMEOUT, recover=True) as connection,
+    ):
         expected = Training(undisturbed, seed)
-        with bh.connect(server.target, timeout=TIMEOUT, recover=True) as connection:
+        connection.ping()  # a server that never answered is not waited for
+        with killed as server:
             training, steps = Training(connection, seed), 0
             while server.kills < kills:
                 assert training.step() == expected.step(), f"step {steps} of seed {seed}"
@@ -122,7 +127,7 @@ def lost(kills: int, seed: int, longest: float = 0.3) -> Outcome:
                             assert training.step() == expected.step(), f"seed {seed}"
                             steps += 1
                         except bh.Unavailable:  # it is down at the moment
-                            break
+                            continue
                 except bh.SessionLost:
                     found += 1
         return Outcome(server.kills, steps, found)

@@ -1,4 +1,4 @@
-"""Tapes that are made again on a server that was restarted: the same numbers to the last bit, or a typed error."""
+"""Tapes made again on a server that was restarted: the same numbers to the last bit, or a typed error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server() -> Iterator[Restarted]:
 
 
 def trained(connection: bh.Connection, between: Callable[[int], None]) -> list[bytes]:
-    """A training loop in which values stay on the server; ``between`` is told each step before it is asked."""
+    """A training loop in which values stay on the server; ``between`` is told each step."""
     tape = bh.Tape(connection)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(8, 3)), rng.normal(size=8)
