@@ -89,7 +89,7 @@ class Training:
         return value
 
 
-def recovered(kills: int, seed: int, longest: float = 0.3) -> Outcome:
+def recovered(kills: int, seed: int, longest: float = 1.5) -> Outcome:
     """Train with recover=True while the server is killed so often.
 
     Raises:
@@ -110,7 +110,7 @@ def recovered(kills: int, seed: int, longest: float = 0.3) -> Outcome:
         return Outcome(server.kills, steps, 0)
 
 
-def lost(kills: int, seed: int, longest: float = 0.3) -> Outcome:
+def lost(kills: int, seed: int, longest: float = 1.5) -> Outcome:
     """Train without recovery: after each SessionLost from the beginning.
 
     Raises:
