@@ -18,6 +18,8 @@ from backhaul.endpoint import Endpoint, endpoint
 from backhaul.known_blocks import KnownBlocks
 from backhaul.leases import Leases, Renewer
 from backhaul.progress import Progress
+from backhaul.record import Record
+from backhaul.retries import Retries
 from backhaul.server_ops import OpInfo
 from backhaul.steps import run
 from backhaul.tls import TLS
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 INFERRED_KEPT: Final = 4096
+WAITED_FOR: Final = 60.0
+"""Seconds that a server which was there is waited for, with ``recover=True`` and without a timeout."""
 CLOSED_AT_ONCE: Final = 8
 """Sessions of tapes that are gone which a call closes on its way; the rest wait for later ones."""
 
@@ -60,6 +64,8 @@ def connect(
     timeout: float | None = None,
     shared_memory: bool | None = None,
     progress: Callable[[Progress], object] | bool | None = None,
+    recover: bool = False,
+    recover_bytes: int | None = None,
 ) -> Connection:
     """Say where tapes send their work. Nothing is sent before the first question.
 
@@ -80,10 +86,15 @@ def connect(
         progress: called with a `Progress` as large arrays (over 4 MiB) travel through a socket, by the thread
             that asks; what it raises ends the call. True: a bar in the terminal or notebook for
             transfers that take over 2 seconds.
+        recover: whether tapes are made again, with the same numbers, on a server that was restarted or
+            ended their sessions, so that they go on as if nothing had been. For that the client keeps what
+            the tensors that live were made of. A server that answered once and is out of reach is then
+            waited for: until the timeout, or for 60 seconds without one.
+        recover_bytes: bytes that may be kept for that for each tape. With more it is given up, with a
+            RuntimeWarning. Left out: 256 MiB.
 
     Raises:
-        InvalidArgument: INVALID_TARGET; INVALID_VALUE for a token, file, timeout, progress or combination
-            that cannot be.
+        InvalidArgument: INVALID_TARGET; INVALID_VALUE for an argument or combination that cannot be.
         PermissionDenied: the token would travel in the clear.
 
     Example:
@@ -93,7 +104,8 @@ def connect(
         ...     float(bh.sum(tape.leaf([1.0, 2.0])))
         3.0
     """
-    return Connection(endpoint(target, token, tls, timeout, shared_memory, progress))
+    given = endpoint(target, token, tls, timeout, shared_memory, progress, recover, recover_bytes)
+    return Connection(given)
 
 
 class AnyConnection:
@@ -139,7 +151,12 @@ class AnyConnection:
         """A new session for a tape."""
         from backhaul.session import Session
 
-        return Session(self.known_blocks, recorder, memory_limit, lease)
+        limit = self._endpoint.recover_bytes
+        record = None if limit is None else Record(limit)
+        return Session(self.known_blocks, recorder, memory_limit, lease, record)
+
+    def _retries(self) -> Retries:
+        return Retries(patience=0.0 if self._endpoint.recover_bytes is None else WAITED_FOR)
 
     def keep(self, core: Core) -> None:
         """Renew the lease of a tape whose session has begun, and close it with the connection."""
@@ -285,7 +302,8 @@ class Connection(AnyConnection):
 
     def frozen(self, array: Array) -> Array:
         """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
-        if self._target.kind != "unix" or self._closed:
+        recovers = self._endpoint.recover_bytes is not None  # its record would hold shared memory
+        if self._target.kind != "unix" or self._closed or recovers:
             return frozen(array)
         return (self._transport or self._open()).frozen(array)
 
@@ -360,6 +378,7 @@ class Connection(AnyConnection):
             tls=of.tls,
             shared_memory=of.shared_memory,
             reporting=of.reporting,
+            retries=self._retries(),
         )
 
 

@@ -280,6 +280,7 @@ class Core(ABC):
         self.connection.leases.remove(self._session.id)
         self.closed = True
         self.recorder.close()
+        self._session.end()
 
 
 class BlockingCore(Core):

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from backhaul.limits import byte_limit
 from backhaul.progress import Reporting, reporting
+from backhaul.record import RECOVER_BYTES
 from backhaul.targets import Target, default_target, parse_target
 from backhaul.tls import TLS, checked_tls
 from backhaul_proto.errors import make_error
@@ -28,6 +30,8 @@ class Endpoint:
         timeout: seconds that each call may take; None: as long as it takes.
         shared_memory: whether large tensors travel by shared memory; None: where it can be had.
         reporting: is told how far large transfers are.
+        recover_bytes: bytes that a tape's record may take, by which it is made again on a server that lost
+            it; None: there is none.
     """
 
     target: Target
@@ -36,6 +40,7 @@ class Endpoint:
     timeout: float | None = None
     shared_memory: bool | None = None
     reporting: Reporting | None = None
+    recover_bytes: int | None = None
 
 
 def endpoint(
@@ -45,6 +50,8 @@ def endpoint(
     timeout: float | None,
     shared_memory: bool | None = None,
     progress: Any = None,
+    recover: Any = False,
+    recover_bytes: Any = None,
 ) -> Endpoint:
     """What `connect` was given.
 
@@ -67,7 +74,8 @@ def endpoint(
         )
     _check_shared_memory(shared_memory, parsed)
     seconds = _seconds(timeout)
-    return Endpoint(parsed, shown, secured, seconds, shared_memory, reporting(progress))
+    record = _record_bytes(recover, recover_bytes)
+    return Endpoint(parsed, shown, secured, seconds, shared_memory, reporting(progress), record)
 
 
 def _token(given: Any, environ: Mapping[str, str]) -> tuple[str | None, str]:
@@ -82,6 +90,26 @@ def _token(given: Any, environ: Mapping[str, str]) -> tuple[str | None, str]:
             "Is there the end of a line in it?",
         )
     return token or None, source
+
+
+def _record_bytes(recover: Any, given: Any) -> int | None:
+    if not isinstance(recover, bool):
+        raise make_error(
+            "INVALID_VALUE",
+            f"recover is {recover!r:.100}; it is True or False: whether tapes are made again on a server "
+            "that lost them.",
+            actual=f"{recover!r:.100}",
+        )
+    if given is None:
+        return RECOVER_BYTES if recover else None
+    limit = byte_limit(given, "recover_bytes", f"{RECOVER_BYTES >> 20} MiB")
+    if not recover:
+        raise make_error(
+            "INVALID_VALUE",
+            "recover_bytes bounds what is kept for recover=True, which was not given; write both.",
+            actual=limit,
+        )
+    return limit
 
 
 def _check_shared_memory(asked: Any, target: Target) -> None:

@@ -12,8 +12,15 @@ from backhaul_proto.errors import make_error
 _MAX: Final = 2**63 - 1
 
 
-def byte_limit(given: Any) -> int:
-    """``memory_limit=`` as a number of bytes.
+def byte_limit(
+    given: Any, name: str = "memory_limit", left_out: str = "what the server allows"
+) -> int:
+    """A limit such as ``memory_limit=`` as a number of bytes.
+
+    Args:
+        given: what was given.
+        name: the argument's.
+        left_out: what None stands for.
 
     Raises:
         InvalidArgument: INVALID_VALUE.
@@ -25,8 +32,8 @@ def byte_limit(given: Any) -> int:
     if limit < 1:
         raise make_error(
             "INVALID_VALUE",
-            f"memory_limit is {given!r:.100}; it is a whole number of bytes above 0, such as 256 << 20 "
-            "for 256 MiB, or None for what the server allows.",
+            f"{name} is {given!r:.100}; it is a whole number of bytes above 0, such as 256 << 20 "
+            f"for 256 MiB, or None for {left_out}.",
             actual=f"{given!r:.100}",
         )
     return min(limit, _MAX)

@@ -7,6 +7,10 @@ what is new. If it was not, the server answers which number it expects, and what
 A request is in doubt from before it is sent. How far the requests came is one value that is replaced as a
 whole, so an interrupt (Ctrl-C) finds it right wherever it comes; the columns follow it.
 
+A server that was restarted, or ended the session, says so. Then the tape is made again in a new session, by
+the record, where there is one; else the session is lost for good. What was in doubt is in the columns still,
+and travels with the question that goes on.
+
 What asks is a generator (`backhaul.steps`). While it waits at a yield, the tape may be recorded on and
 handles may go: nothing that it holds across a yield says how far that came.
 """
@@ -22,10 +26,21 @@ from typing import Final, NamedTuple
 from backhaul.answers import large_bytes
 from backhaul.columns import Piece
 from backhaul.known_blocks import KnownBlocks
+from backhaul.record import Record, nodes_of
 from backhaul.recorder import Recorder
 from backhaul.steps import Steps
 from backhaul_proto import codec
-from backhaul_proto.errors import BackhaulError, InternalError, MessageTooLarge, TransportError
+from backhaul_proto.errors import (
+    AutodiffError,
+    BackhaulError,
+    InternalError,
+    MemoryLimitExceeded,
+    MessageTooLarge,
+    SessionError,
+    TransportError,
+    from_wire,
+    make_error,
+)
 from backhaul_proto.messages import (
     Answer,
     Array,
@@ -36,7 +51,11 @@ from backhaul_proto.messages import (
     keep_from,
 )
 
+MAX_RECOVERIES: Final = 8
+"""Times that one question has the tape made again: it may be the question that the server breaks down on."""
+
 _DIGEST_BYTES: Final = 8
+_ENDED: Final = frozenset({"SESSION_LOST", "SESSION_EXPIRED", "SESSION_NOT_FOUND"})
 
 
 class _Doubt(NamedTuple):
@@ -86,8 +105,11 @@ class Session:
         recorder: Recorder,
         memory_limit: int = 0,
         lease: float = 0.0,
+        record: Record | None = None,
     ) -> None:
         self._known_blocks = known_blocks
+        self._record = record
+        self._lost: BackhaulError | None = None  # until it is made again
         self._recorder = recorder
         self._memory_limit = memory_limit
         self.asked_lease = lease
@@ -129,7 +151,11 @@ class Session:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
         """
         recorder, known = self._recorder, self._known_blocks
+        recoveries = 0
         while True:
+            if self._lost is not None:
+                recoveries += 1
+                yield from self._recover(recoveries, values, question)
             order = self._order
             if recorder.columns.base < order.sent:
                 recorder.sent(order.sent)
@@ -156,7 +182,14 @@ class Session:
                     known.discard(block.hash)
                     self._order = order
                     continue
-                if (yield from self._settle(order, seq, error)):
+                try:
+                    if (yield from self._settle(order, seq, error)):
+                        continue
+                except SessionError as second:
+                    if not self._is_lost(second):
+                        raise
+                    continue
+                if self._is_lost(error):
                     continue
                 if not _may_have_been_run(error):
                     self._order = order
@@ -165,13 +198,25 @@ class Session:
             self.epoch = answer.epoch
             if answer.limits is not None:
                 self.lease = answer.limits.lease_seconds
+            if self._record is not None:
+                if order.sent < start:
+                    self._note_run(start)
+                sets = answer.sets if keep_from(question) else ()
+                self._record.add(start, piece, question, sets)
             self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
             if released:
                 release.difference_update(released)
             if block is not None and block.block is not None:
                 known.add(block.hash)
+            if self._record is not None:
+                self._record.fit(recorder.types, recorder.columns.operands)
             return answer
+
+    def end(self) -> None:
+        """Nothing is asked any more."""
+        if self._record is not None:
+            self._record.close()
 
     def _request(
         self,
@@ -210,6 +255,7 @@ class Session:
             for found in order.late:
                 if found.seq == seq and (yield from self._ran(found)):
                     late = tuple(each for each in order.late if each.seq > seq)
+                    self._note_run(found.end)
                     self._order = _Order(seq, max(found.end, order.sent), (), late)
                     return True
             return False
@@ -223,6 +269,7 @@ class Session:
             return False
         sent = order.doubts[run - 1].end if run else order.sent
         late = (*order.late, *order.doubts[run:])
+        self._note_run(sent)
         self.refused = True
         self._order = _Order(order.committed + run, sent, (), late)
         return True
@@ -230,12 +277,113 @@ class Session:
     def _ran(self, doubt: _Doubt) -> Steps[bool]:
         """Whether the server's last request is this one: it answers none but that again."""
         try:
-            yield Execute(self.id, self.epoch, doubt.seq, doubt.digest)
+            answer = yield Execute(self.id, self.epoch, doubt.seq, doubt.digest)
         except BackhaulError as error:
             if error.reason == "SEQUENCE_REUSED":
                 return False
             raise
+        if doubt.seq == 1 and doubt.end > 1 and not answer.base_id:
+            # Without an epoch a server that was restarted cannot tell, and has opened the session anew.
+            raise make_error("SESSION_LOST", "The server was restarted; make a new tape.")
         return True
+
+    # After the server lost it
+
+    def _note_run(self, end: int) -> None:
+        """What was in doubt before this id is known to have been run."""
+        sent = self._order.sent
+        if self._record is not None and end > sent:
+            self._record.add(sent, self._recorder.columns.piece(sent, end, end))
+
+    def _is_lost(self, error: BackhaulError) -> bool:
+        """Whether this error means that the session is gone. Then each further question begins with that."""
+        if error.reason not in _ENDED:
+            return False
+        if error.reason == "SESSION_NOT_FOUND":
+            error = make_error(
+                "SESSION_LOST",
+                "The server does not know the tape's session any more: it was restarted, or another one "
+                "answers at its address. The tape's tensors are gone; make a new tape.",
+                **error.details,
+            )
+        self._lost = error
+        return True
+
+    def _recover(self, count: int, values: Sequence[int], question: Question | None) -> Steps[None]:
+        """Make the session again under a new id. Until that is done, nothing here says that it was."""
+        lost, record = self._lost, self._record
+        assert lost is not None
+        try:
+            if record is None:
+                raise from_wire("", lost.reason, lost.message, lost.details)
+            if record.given_up is not None:
+                raise _not_recovered(lost, f"recovery had been given up, since {record.given_up}")
+            if count > MAX_RECOVERIES:
+                raise _not_recovered(
+                    lost,
+                    f"it was made again {MAX_RECOVERIES} times for one question and lost each time",
+                )
+            yield from self._replay(record, lost, values, question)
+        finally:
+            del lost  # else an error would refer to itself through this frame
+
+    def _replay(
+        self, record: Record, lost: BackhaulError, values: Sequence[int], question: Question | None
+    ) -> Steps[None]:
+        recorder, sent = self._recorder, self._order.sent
+        record.cut(sent)
+        asked = [*values, *nodes_of(question)]
+        requests = record.replay(recorder.types, recorder.columns.operands, asked)
+        session, epoch, seq = os.urandom(16), b"", 0
+        try:
+            for piece, again, kept, release in requests:
+                block = None
+                if piece is not None:
+                    data, name = self._known_blocks.written.of(piece.block, _written)
+                    block = BlockCall(name, data, piece.base, piece.inputs)
+                answer = yield Execute(
+                    session,
+                    epoch,
+                    seq + 1,
+                    next(self._made).to_bytes(_DIGEST_BYTES, "little"),
+                    block,
+                    () if piece is None else piece.tensors,
+                    (),
+                    again,
+                    release,
+                    0 if seq else self._memory_limit,
+                    lease_seconds=0.0 if seq else self.asked_lease,
+                )
+                if answer.limits is not None:
+                    self.lease = answer.limits.lease_seconds
+                seq, epoch = seq + 1, answer.epoch
+                if [x for each in answer.sets for x in (*each.kept, *each.kept_hvps)] != [*kept]:
+                    raise make_error(
+                        "INTERNAL", "Gradients that stayed on the server got other ids than before."
+                    )
+        except SessionError as error:
+            if error.reason not in _ENDED:
+                raise
+            self._lost = error  # restarted once more: from the beginning
+            return
+        except (AutodiffError, InternalError, MemoryLimitExceeded) as error:
+            raise _not_recovered(
+                lost, f"what made its tensors failed this time: {error}"
+            ) from error
+        finally:
+            del lost
+        self.id, self.epoch = session, epoch
+        self._order = _Order(seq, sent)
+        self._lost = None
+
+
+def _not_recovered(lost: BackhaulError, why: str) -> BackhaulError:
+    return make_error(
+        "SESSION_LOST",
+        f"The tape's session is gone and could not be made again: {why}. Make a new tape. (The server "
+        f"said: {lost.message})",
+        recovery=why,
+    )
 
 
 def _may_have_been_run(error: BackhaulError) -> bool:

@@ -127,13 +127,6 @@ class ServerSettings(BaseSettings):
     insecure: bool = Field(
         False, description="Listen beyond this machine in the clear, or without knowing who calls."
     )
-    lease: float = Field(
-        600.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Seconds after its last call at which a session ends; a client may ask for less. "
-        "0: never.",
-    )
     grace: float = Field(
         10.0,
         ge=0,

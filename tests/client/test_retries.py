@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import backhaul as bh
-from backhaul.retries import Attempt, Pause, Retries
+from backhaul.retries import Attempt, Pause, Retries, may_repeat
 from backhaul.steps import run
-from backhaul.transport.delivery import may_repeat
 from backhaul_proto.errors import make_error
 
 

@@ -47,6 +47,8 @@ def connect(
     tls: TLS | str | os.PathLike[str] | None = None,
     timeout: float | None = None,
     progress: bool | Callable[[Progress], object] | None = None,
+    recover: bool = False,
+    recover_bytes: int | None = None,
 ) -> Connection:
     """Say where tapes send their work; as `backhaul.connect`, with the same arguments and errors.
 
@@ -62,7 +64,7 @@ def connect(
         >>> asyncio.run(main())
         3.0
     """
-    return Connection(endpoint(target, token, tls, timeout, progress=progress))
+    return Connection(endpoint(target, token, tls, timeout, None, progress, recover, recover_bytes))
 
 
 class Connection(AnyConnection):
@@ -282,7 +284,7 @@ class Connection(AnyConnection):
 
         at = self._endpoint
         return lambda: AsyncGrpcTransport(
-            target, token=at.token, tls=at.tls, reporting=at.reporting
+            target, token=at.token, tls=at.tls, reporting=at.reporting, retries=self._retries()
         )
 
 

@@ -141,11 +141,11 @@ class Transport(TransportState, ABC):
 
     def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
         """Close a session and free what it holds."""
-        self._make(calls.close_session(session, epoch), timeout)
+        self._ask(calls.close_session(session, epoch), timeout)
 
     def get_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> SessionInfo:
         """What a session holds."""
-        return self._make(calls.get_session(session, epoch), timeout)
+        return self._ask(calls.get_session(session, epoch), timeout)
 
     def renew_lease(
         self, epoch: bytes, renewals: Sequence[Renewal], *, timeout: float | None
@@ -159,19 +159,19 @@ class Transport(TransportState, ABC):
 
     def server_info(self, *, timeout: float | None) -> ServerInfo:
         """What the server is; its limits are kept to from then on."""
-        info = self._make(calls.server_info(), timeout)
+        info = self._ask(calls.server_info(), timeout)
         self._keep_to(info.limits)
         return info
 
     def list_ops(self, *, timeout: float | None) -> tuple[OpInfo, ...]:
         """The server's catalog."""
-        return self._make(calls.list_ops(), timeout)
+        return self._ask(calls.list_ops(), timeout)
 
     def infer(
         self, op: str, avals: Sequence[Aval], attributes: Attributes, *, timeout: float | None
     ) -> Inferred:
         """What an op gives on operands of these avals."""
-        return self._make(calls.infer(op, avals, attributes), timeout)
+        return self._ask(calls.infer(op, avals, attributes), timeout)
 
     def contract_path(
         self,
@@ -182,7 +182,11 @@ class Transport(TransportState, ABC):
         timeout: float | None,
     ) -> ContractionCost:
         """How an einsum of operands of these avals would be contracted."""
-        return self._make(calls.contract_path(avals, attributes, memory_limit), timeout)
+        return self._ask(calls.contract_path(avals, attributes, memory_limit), timeout)
+
+    def _ask(self, made: Call[Result], timeout: float | None) -> Result:
+        """A call that does no harm if it is made twice."""
+        return self._make(made, timeout)
 
     def _make(self, made: Call[Result], timeout: float | None) -> Result:
         method, header, tensors, reply, read, session = made

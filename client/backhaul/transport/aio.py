@@ -74,12 +74,12 @@ class AsyncTransport(TransportState, ABC):
         return answer
 
     async def close_session(self, session: bytes, epoch: bytes, *, timeout: float | None) -> None:
-        await self._make(calls.close_session(session, epoch), timeout)
+        await self._ask(calls.close_session(session, epoch), timeout)
 
     async def get_session(
         self, session: bytes, epoch: bytes, *, timeout: float | None
     ) -> SessionInfo:
-        return await self._make(calls.get_session(session, epoch), timeout)
+        return await self._ask(calls.get_session(session, epoch), timeout)
 
     async def renew_lease(
         self, epoch: bytes, renewals: Sequence[Renewal], *, timeout: float | None
@@ -90,17 +90,17 @@ class AsyncTransport(TransportState, ABC):
         return await self._make(calls.list_sessions(), timeout)
 
     async def server_info(self, *, timeout: float | None) -> ServerInfo:
-        info = await self._make(calls.server_info(), timeout)
+        info = await self._ask(calls.server_info(), timeout)
         self._keep_to(info.limits)
         return info
 
     async def list_ops(self, *, timeout: float | None) -> tuple[OpInfo, ...]:
-        return await self._make(calls.list_ops(), timeout)
+        return await self._ask(calls.list_ops(), timeout)
 
     async def infer(
         self, op: str, avals: Sequence[Aval], attributes: Attributes, *, timeout: float | None
     ) -> Inferred:
-        return await self._make(calls.infer(op, avals, attributes), timeout)
+        return await self._ask(calls.infer(op, avals, attributes), timeout)
 
     async def contract_path(
         self,
@@ -110,7 +110,11 @@ class AsyncTransport(TransportState, ABC):
         *,
         timeout: float | None,
     ) -> ContractionCost:
-        return await self._make(calls.contract_path(avals, attributes, memory_limit), timeout)
+        return await self._ask(calls.contract_path(avals, attributes, memory_limit), timeout)
+
+    async def _ask(self, made: Call[Result], timeout: float | None) -> Result:
+        """A call that does no harm if it is made twice."""
+        return await self._make(made, timeout)
 
     async def _make(self, made: Call[Result], timeout: float | None) -> Result:
         method, header, tensors, reply, read, session = made

@@ -13,12 +13,12 @@ import numpy as np
 
 from backhaul.aio.driver import drive
 from backhaul.progress import Reporting
-from backhaul.retries import Attempt, Pause, Retries
+from backhaul.retries import Attempt, Pause, Retries, may_repeat
 from backhaul.targets import Target
 from backhaul.tls import TLS
 from backhaul.transport import Reply, calls
 from backhaul.transport.aio import AsyncTransport
-from backhaul.transport.calls import Call
+from backhaul.transport.calls import Call, Result
 from backhaul.transport.channel import ChannelUser
 from backhaul.transport.delivery import Step, Whole, deliver, nbytes
 from backhaul.transport.streams import METHOD, converse_awaited
@@ -37,7 +37,7 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
         token: sent with each call as a bearer token.
         tls: what is shown and checked by TLS; None: the server's certificate, by the system's roots.
         reporting: is told how far streams are.
-        retries: when a stream that broke is made again.
+        retries: when a call that failed is made again.
     """
 
     def __init__(
@@ -90,6 +90,16 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
         answer = await drive(work, do, nullcontext())
         self._note(answer)
         return answer
+
+    async def _ask(self, made: Call[Result], timeout: float | None) -> Result:
+        async def do(step: Attempt | Pause) -> Result | None:
+            if isinstance(step, Attempt):
+                return await self._make(made, step.left)
+            await asyncio.sleep(step.seconds)
+            return None
+
+        found: Result = await drive(self._retries.steps(timeout, may_repeat), do, nullcontext())
+        return found
 
     async def _stream(self, call: Call[Answer], timeout: float | None) -> Answer:
         """One try of an ExecuteStream."""

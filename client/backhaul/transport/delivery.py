@@ -1,4 +1,4 @@
-"""How a request goes to a server: in one message or in a stream, and again if that broke.
+"""How a request goes to a server: in one message or in a stream, and again if that failed.
 
 A generator, as in `backhaul.steps`, for the transport that waits and the one that is awaited: each does
 the step that it is asked for.
@@ -6,10 +6,10 @@ the step that it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Final, NamedTuple
 
-from backhaul.retries import Attempt, Pause, Retries
+from backhaul.retries import Attempt, Pause, Retries, may_repeat
 from backhaul.transport.calls import Call
 from backhaul_proto.errors import BackhaulError, MessageTooLarge
 from backhaul_proto.messages import Answer, Execute, Limits
@@ -38,34 +38,55 @@ def deliver(
     limits: Limits | None,
     retries: Retries,
     timeout: float | None,
+    failed: BackhaulError | None = None,
 ) -> Generator[Step, Any, Answer]:
     """The answer to a request.
 
     Args:
         request: what is asked.
         call: the same, ready to be sent.
-        limits: the server's, as far as they are known.
-        retries: when a stream is made again.
+        limits: the server's, as far as they are known. A server that told them may be waited for.
+        retries: when it is sent again.
         timeout: seconds for all of it; None: as long as it takes.
+        failed: the error of a try that was made another way.
 
     Raises:
         BackhaulError: whatever the last step raised.
     """
+    started = retries.clock()
     limit = STREAM_BYTES if limits is None else min(STREAM_BYTES, limits.max_message_bytes)
-    if max(nbytes(call), request.answer_bytes) <= limit:
-        started = retries.clock()
+    attempt: Callable[[float | None], Step] = Whole
+    if max(nbytes(call), request.answer_bytes) > limit:
+        attempt = Attempt
+
+    def may_be_sent_again(error: BackhaulError) -> bool:
+        return bool(request.seq) and may_repeat(error)
+
+    while True:
         try:
-            answer: Answer = yield Whole(timeout)
+            answer: Answer
+            if failed is None:
+                answer = yield attempt(timeout)
+            else:
+                answer = yield from retries.again(
+                    failed, started, timeout, may_be_sent_again, attempt, patient=limits is not None
+                )
             return answer
         except MessageTooLarge as error:
-            if not may_be_streamed(error, request):
+            if attempt is Attempt or not may_be_streamed(error, request):
                 raise
-        if timeout is not None:
-            timeout = max(0.0, timeout - (retries.clock() - started))
-    answer = yield from retries.steps(
-        timeout, lambda error: bool(request.seq) and may_repeat(error)
-    )
-    return answer
+            attempt, failed = Attempt, None
+            if timeout is not None:
+                now = retries.clock()
+                timeout, started = max(0.0, timeout - (now - started)), now
+        except BackhaulError as error:
+            tried, failed = (
+                failed is not None,
+                None,
+            )  # no error may refer to itself through this frame
+            if tried or not may_be_sent_again(error):
+                raise
+            failed = error
 
 
 def nbytes(call: Call[Answer]) -> int:
@@ -79,10 +100,3 @@ def may_be_streamed(error: MessageTooLarge, request: Execute) -> bool:
     Of one that was too large itself nothing was run. An answer is given again to a request with a number.
     """
     return error.details.get("too_large") == "request" or bool(request.seq)
-
-
-def may_repeat(error: BackhaulError) -> bool:
-    """Whether a stream that failed so may be made again as a whole."""
-    if error.reason == "SERVER_BUSY":
-        return "streams" in error.details  # it has too many of them at the moment
-    return error.reason in ("UNAVAILABLE", "CHUNK_CHECKSUM")

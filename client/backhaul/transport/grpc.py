@@ -12,12 +12,12 @@ import grpc
 import numpy as np
 
 from backhaul.progress import Reporting
-from backhaul.retries import Attempt, Pause, Retries
+from backhaul.retries import Attempt, Pause, Retries, may_repeat
 from backhaul.steps import run
 from backhaul.targets import Target
 from backhaul.tls import TLS
 from backhaul.transport import Reply, Transport, calls
-from backhaul.transport.calls import Call
+from backhaul.transport.calls import Call, Result
 from backhaul.transport.channel import ChannelUser
 from backhaul.transport.delivery import (
     STREAM_BYTES,
@@ -74,7 +74,7 @@ class GrpcTransport(ChannelUser, Transport):
         tls: what is shown and checked by TLS; None: the server's certificate, by the system's roots.
         shared_memory: as for `connect`; the target is of a unix socket where it is true.
         reporting: is told how far streams are.
-        retries: when a stream that broke is made again.
+        retries: when a call that failed is made again.
         sleep: waits so many seconds before it.
     """
 
@@ -123,6 +123,7 @@ class GrpcTransport(ChannelUser, Transport):
         if shared is None or not large:
             return self._execute_by_socket(request, timeout)
         self._check_usable()
+        failed = None
         header, arrays = codec.write_execute(request)
         for _ in range(2):  # the second time with new segments: the server may have been restarted
             try:
@@ -137,7 +138,15 @@ class GrpcTransport(ChannelUser, Transport):
                 if not may_be_streamed(error, request):
                     raise
                 break
-        return self._execute_by_socket(request, timeout)
+            except BackhaulError as error:
+                if not request.seq or not may_repeat(error):
+                    raise
+                failed = error
+                break
+        try:
+            return self._execute_by_socket(request, timeout, failed)
+        finally:
+            del failed  # the error would refer to itself through this frame
 
     def _execute_by(
         self, loan: Loan, header: bytes, session: bytes, timeout: float | None
@@ -153,9 +162,12 @@ class GrpcTransport(ChannelUser, Transport):
         self._note(answer)
         return answer
 
-    def _execute_by_socket(self, request: Execute, timeout: float | None) -> Answer:
+    def _execute_by_socket(
+        self, request: Execute, timeout: float | None, failed: BackhaulError | None = None
+    ) -> Answer:
         call = calls.execute(request)
-        work = deliver(request, call, self.limits, self._retries, timeout)
+        work = deliver(request, call, self.limits, self._retries, timeout, failed)
+        del failed
         answer = run(work, lambda step: self._do(step, call))
         self._note(answer)
         return answer
@@ -169,6 +181,16 @@ class GrpcTransport(ChannelUser, Transport):
             case Pause(seconds):
                 self._sleep(seconds)
                 return None
+
+    def _ask(self, made: Call[Result], timeout: float | None) -> Result:
+        def do(step: Attempt | Pause) -> Result | None:
+            if isinstance(step, Attempt):
+                return self._make(made, step.left)
+            self._sleep(step.seconds)
+            return None
+
+        found: Result = run(self._retries.steps(timeout, may_repeat), do)
+        return found
 
     def _stream(self, call: Call[Answer], timeout: float | None) -> Answer:
         """One try of an ExecuteStream."""

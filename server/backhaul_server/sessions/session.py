@@ -171,18 +171,6 @@ class Session:
         if answered and answered == self._last.seq:
             self._release_pending()
 
-    def let_go(self, ids: Sequence[int], answered: int) -> None:
-        """Let go of nodes now, those that are there, and of what an answered request released.
-
-        Args:
-            ids: the nodes.
-            answered: number of the last request whose answer has come; 0: of none.
-        """
-        for each in ids:
-            self._nodes.pop(each, None)
-        if answered and answered == self._last.seq:
-            self._release_pending()
-
     def describe(self, node: int) -> Described:
         """What is known of a node without its value."""
         return describe(self._find(node))
