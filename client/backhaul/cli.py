@@ -77,6 +77,13 @@ def serve(
         bool | None,
         typer.Option(help="Keep freed memory for the next arrays while there is work (on)."),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(help="Port of the metrics for Prometheus, by HTTP (0: none)."),
+    ] = None,
+    metrics_host: Annotated[
+        str | None, typer.Option(help="Address of the metrics (that of the server).")
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="json or text (json).")] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error (info).")

@@ -20,7 +20,10 @@ from backhaul_server.limits import shared_memory_by_default, usable_cores, usabl
 from backhaul_server.plugins import load_plugins
 from backhaul_server.rest import Rest, collect, put_off_full_collections
 from backhaul_server.service.dispatch import Dispatcher
+from backhaul_server.service.entry import Entry, Log, Observer
+from backhaul_server.service.metrics import Calls, expose, registry_of
 from backhaul_server.service.server import Server
+from backhaul_server.service.tracing import tracing
 from backhaul_server.workers.turns import TurnsWorker
 
 SWITCH_INTERVAL: Final = 0.0005
@@ -62,6 +65,8 @@ def serve(settings: ServerSettings) -> int:
         memory=settings.memory,
         lease=settings.lease,
     )
+    calls = Calls()
+    observers: list[Observer] = [Log(), calls, *tracing()]
     by_default = shared_memory_by_default(usable_memory())
     server = Server(
         dispatcher,
@@ -69,7 +74,14 @@ def serve(settings: ServerSettings) -> int:
         threads=settings.threads,
         streams=settings.streams,
         shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
+        entry=Entry(observers=observers),
     )
+    if settings.metrics_port:
+        expose(
+            registry_of(server, calls),
+            settings.metrics_host or settings.host,
+            settings.metrics_port,
+        )
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)

@@ -60,7 +60,7 @@ class ServerSettings(BaseSettings):
         600.0,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds after its last call at which a session ends; clients may ask for less. 0: never.",
+        description="Seconds after its last call at which a session ends; a client may ask less. 0: never.",
     )
     grace: float = Field(
         10.0,
@@ -71,6 +71,12 @@ class ServerSettings(BaseSettings):
     keep_memory: bool = Field(
         True,
         description="Keep freed memory for the next arrays while there is work (glibc only).",
+    )
+    metrics_port: int = Field(
+        0, ge=0, le=65535, description="Port of the metrics for Prometheus, by HTTP; 0: none."
+    )
+    metrics_host: str | None = Field(
+        None, description="Address of the metrics; None: that of the server."
     )
     log_format: Literal["json", "text"] = Field("json", description="Form of the log on stderr.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

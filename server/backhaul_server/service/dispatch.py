@@ -28,10 +28,12 @@ from backhaul_server.engine.rules import Derivatives, derivatives
 from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
+from backhaul_server.sessions.blocks import CacheReading
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Arrival, Pool
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.sessions.tombstones import Key
+from backhaul_server.tally import Work
 from backhaul_server.workers.call import Call
 from backhaul_server.workers.thread import ThreadWorker
 from backhaul_server.workers.turns import TurnsWorker
@@ -61,6 +63,12 @@ class Dispatcher:
         memory: bytes that all sessions may use together; None: four fifths of what the process may.
         lease: seconds after its last call at which a session ends, unless it asked for less; 0: never.
         clock: seconds, monotonic.
+
+    Attributes:
+        engine: what computes.
+        limits: told to clients.
+        pool: the memory of all sessions.
+        work: counts what they do.
     """
 
     def __init__(
@@ -80,8 +88,10 @@ class Dispatcher:
         self.limits = Limits(max_message_bytes, min(of_one, total), lease)
         self._engines = Engines(engine, self.limits.session_memory)
         self._worker: Worker = worker or TurnsWorker(clock=clock)
+        self.pool = Pool(total)
+        self.work = Work()
         self._sessions = SessionTable(
-            self._engines, Pool(total), codec.read_block, self.limits, clock
+            self._engines, self.pool, codec.read_block, self.limits, clock, self.work
         )
 
     @classmethod
@@ -93,6 +103,15 @@ class Dispatcher:
         """
         load_plugins()
         return cls(Engine(), ThreadWorker())
+
+    @property
+    def session_count(self) -> int:
+        """How many sessions are open."""
+        return len(self._sessions)
+
+    def read_blocks(self) -> CacheReading:
+        """What is kept of blocks."""
+        return self._sessions.read_blocks()
 
     def call(
         self,

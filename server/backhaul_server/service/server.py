@@ -19,7 +19,7 @@ from backhaul_proto.errors import make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
-from backhaul_server.service.entry import Entry
+from backhaul_server.service.entry import Entry, Visit
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.streams import METHOD as EXECUTE_STREAM
@@ -57,6 +57,9 @@ class Server:
         shared_memory: most bytes of memory shared with clients of unix sockets; 0: none is offered.
         entry: what stands at the door; left out: anybody may come in, and as many as there are threads.
 
+    Attributes:
+        targets: where it listens, as clients name it.
+
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on.
     """
@@ -93,6 +96,16 @@ class Server:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         self.targets = [self._listen(address) for address in addresses]
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What answers the calls."""
+        return self._dispatcher
+
+    @property
+    def segments(self) -> Segments:
+        """The memory shared with clients."""
+        return self._segments
 
     def start(self) -> None:
         """Answer calls from now on."""
@@ -185,9 +198,9 @@ class _Method:
 
     def __call__(self, data: bytes, context: Any) -> bytes:
         with self._entry.visit(self._name, context) as visit:
-            return guarded(self._name, lambda: self._answer(data, visit.principal, visit.call))
+            return guarded(self._name, lambda: self._answer(data, visit))
 
-    def _answer(self, data: bytes, principal: str, call: Call) -> bytes:
+    def _answer(self, data: bytes, visit: Visit) -> bytes:
         limit = self._dispatcher.limits.max_message_bytes
         if len(data) > limit:
             raise make_error(
@@ -199,6 +212,13 @@ class _Method:
                 actual=len(data),
             )
         message: Any = codec.parse(self._request, data)
+        try:
+            return self._answered(message, limit, visit.principal, visit.call)
+        except Exception:
+            visit.note_session(message)
+            raise
+
+    def _answered(self, message: Any, limit: int, principal: str, call: Call) -> bytes:
         if self._name not in _TENSORS_BESIDE:
             return _joined(
                 *self._dispatcher.answer(self._name, message, [], principal, call), limit

@@ -64,6 +64,19 @@ class ExecuteStream:
                 "MALFORMED_REQUEST", "The stream ended before its header, the first message."
             )
         request = incoming.begin(first)
+        try:
+            return self._run(request, incoming, messages, visit)
+        except Exception:
+            visit.note_session(request)
+            raise
+
+    def _run(
+        self,
+        request: service_pb2.ExecuteRequest,
+        incoming: Incoming[service_pb2.ExecuteRequest],
+        messages: Iterator[bytes],
+        visit: Visit,
+    ) -> Outgoing:
         arrival = self._dispatcher.expect(request, incoming.declared, visit.principal, visit.call)
         try:
             incoming.allocate()

@@ -46,6 +46,12 @@ class Pool:
                 self._shares.remove(share)
                 self._held -= share.held
 
+    def read(self) -> tuple[int, int]:
+        """Bytes that are held at most, and bytes that are set aside beyond them."""
+        with self._lock:
+            held = sum(each.held for each in self._shares)
+            return held, max(0, self._held - held)
+
     def changed(self, difference: int) -> None:
         """A session holds so many bytes more."""
         with self._lock:

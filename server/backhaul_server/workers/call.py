@@ -18,6 +18,11 @@ class Call:
     Args:
         timeout: seconds from now; None: as long as it takes.
         clock: seconds, monotonic.
+
+    Attributes:
+        first_turn: when work for it began, by the clock; None before that.
+        last_turn: when the last work for it began.
+        worked: when that ended.
     """
 
     def __init__(
@@ -28,6 +33,19 @@ class Call:
             None if timeout is None or timeout > _LONGEST_TIMEOUT else clock() + timeout
         )
         self._cancelled = False
+        self.first_turn: float | None = None
+        self.last_turn = 0.0
+        self.worked: float | None = None
+
+    def begin(self) -> None:
+        """Work for it has its turn. Followed by `end`."""
+        self.last_turn = now = self._clock()
+        if self.first_turn is None:
+            self.first_turn = now
+
+    def end(self) -> None:
+        """That work has ended."""
+        self.worked = self._clock()
 
     def cancel(self) -> None:
         """The caller waits no longer: work for it stops at its next check."""
