@@ -33,8 +33,10 @@ from backhaul_server.service.access import Tokens, access_of
 from backhaul_server.service.admission import Slots
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import Dispatcher
-from backhaul_server.service.entry import Access, Entry
+from backhaul_server.service.entry import Access, Entry, Log, Observer
+from backhaul_server.service.metrics import Calls, expose, registry_of
 from backhaul_server.service.server import Server
+from backhaul_server.service.tracing import tracing
 from backhaul_server.sessions.accounts import Quotas
 from backhaul_server.workers.turns import TurnsWorker
 from backhaul_server.workers.watchdog import Watchdog
@@ -92,6 +94,8 @@ def serve(settings: ServerSettings) -> int:
     )
     access, certificates = access_by(settings)
     age = settings.max_connection_age
+    calls = Calls()
+    observers: list[Observer] = [Log(), calls, *tracing()]
     by_default = shared_memory_by_default(usable_memory())
     server = Server(
         dispatcher,
@@ -99,12 +103,18 @@ def serve(settings: ServerSettings) -> int:
         threads=settings.threads,
         streams=settings.streams,
         shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
-        entry=Entry(access, Slots(settings.threads, settings.principal_calls)),
+        entry=Entry(access, Slots(settings.threads, settings.principal_calls), observers),
         certificates=certificates,
         max_connection_age=CONNECTION_AGE if age is None and certificates else age,
         insecure=settings.insecure,
         health_address=settings.health_address,
     )
+    if settings.metrics_port:
+        expose(
+            registry_of(server, calls),
+            settings.metrics_host or settings.host,
+            settings.metrics_port,
+        )
     watchdog = Watchdog(worker, settings.watchdog) if settings.watchdog else None
     if watchdog is not None:
         watchdog.start()

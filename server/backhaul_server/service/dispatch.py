@@ -31,12 +31,14 @@ from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
 from backhaul_server.sessions.accounts import Quotas
+from backhaul_server.sessions.blocks import CacheReading
 from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Guard, Pool
 from backhaul_server.sessions.table import SessionTable
 from backhaul_server.sessions.tombstones import Key
 from backhaul_server.sessions.waiting import Waiting
+from backhaul_server.tally import Work
 from backhaul_server.workers.call import Call
 from backhaul_server.workers.thread import ThreadWorker
 from backhaul_server.workers.turns import TurnsWorker
@@ -73,7 +75,10 @@ class Dispatcher:
         clock: seconds, monotonic.
 
     Attributes:
+        engine: what computes.
+        limits: told to clients.
         pool: the memory of all sessions.
+        work: counts what they do.
     """
 
     def __init__(
@@ -99,8 +104,9 @@ class Dispatcher:
         self._engines = Engines(engine, self.limits.session_memory)
         self._worker: Worker = worker or TurnsWorker(clock=clock)
         self._waiting = Waiting(self._worker, self.pool, clock)
+        self.work = Work()
         self._sessions = SessionTable(
-            self._engines, self.pool, codec.read_block, self.limits, clock
+            self._engines, self.pool, codec.read_block, self.limits, clock, self.work
         )
 
     @classmethod
@@ -112,6 +118,15 @@ class Dispatcher:
         """
         load_plugins()
         return cls(Engine(), ThreadWorker())
+
+    @property
+    def session_count(self) -> int:
+        """How many sessions are open."""
+        return len(self._sessions)
+
+    def read_blocks(self) -> CacheReading:
+        """What is kept of blocks."""
+        return self._sessions.read_blocks()
 
     def call(
         self,

@@ -6,20 +6,33 @@ and `maximum_concurrent_rpcs` would refuse health checks too, without a word why
 
 from __future__ import annotations
 
+import itertools
 import logging
+import re
+import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Protocol
 
 from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.messages import SESSION_METADATA
+from backhaul_proto.v1 import service_pb2
 from backhaul_server.service.dispatch import guarded
 from backhaul_server.service.draining import Drain
 from backhaul_server.service.status import refuse
+from backhaul_server.sessions.table import digest_of
 from backhaul_server.workers.call import Call
 
 log = logging.getLogger("backhaul.server")
+
+INCIDENT: Final = "incident"
+"""A fact of an error that is a bug of ours: under this name it is in the log, with its traceback."""
+NO_SESSION: Final = service_pb2.SessionRef()
+_RUN: Final = secrets.token_hex(4)
+"""Tells the calls of this process from those of others."""
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-")
 
 ANYONE: Final = ""
 """The principal of callers that need not say who they are."""
@@ -87,10 +100,12 @@ class Log:
     def ended(self, visit: Visit, error: BackhaulError | None) -> None:
         """The line."""
         if error is not None:
-            facts = {"method": visit.method, "reason": error.reason, "ms": visit.ms}
+            facts = {**visit.facts(), "reason": error.reason}
+            if INCIDENT in error.details:
+                facts[INCIDENT] = error.details[INCIDENT]
             log.info("refused", extra=facts)
         elif log.isEnabledFor(logging.DEBUG):
-            log.debug("answered", extra={"method": visit.method, "ms": visit.ms})
+            log.debug("answered", extra=visit.facts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +118,7 @@ class Entry:
         observers: who is told of it.
         clock: seconds, monotonic.
         drain: who is in, and who may come in when the server ends.
+        numbers: of the calls, each once.
     """
 
     access: Access = field(default_factory=Open)
@@ -110,6 +126,7 @@ class Entry:
     observers: Sequence[Observer] = field(default_factory=lambda: (Log(),))
     clock: Callable[[], float] = time.monotonic
     drain: Drain = field(default_factory=Drain)
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def visit(self, method: str, context: Any) -> Visit:
         """A call that has come in, to be entered with ``with``."""
@@ -125,9 +142,23 @@ class Visit:
         call: how long the caller waits, and whether still.
         principal: who asks.
         started: when it came, by the entry's clock.
+        number: of the call, since the server was started.
+        session: the session that it is for, where it is known; never to be written down, see `facts`.
+        span: its span, where it is traced.
     """
 
-    __slots__ = ("_admitted", "_entry", "call", "context", "method", "principal", "started")
+    __slots__ = (
+        "_admitted",
+        "_entry",
+        "call",
+        "context",
+        "method",
+        "number",
+        "principal",
+        "session",
+        "span",
+        "started",
+    )
 
     def __init__(self, entry: Entry, method: str, context: Any) -> None:
         self._entry = entry
@@ -136,13 +167,48 @@ class Visit:
         self.context = context
         self.principal = ANYONE
         self.started = entry.clock()
-        self.call = Call(context.time_remaining())
+        self.number = next(entry.numbers)
+        self.session = b""
+        self.span: Any = None
+        self.call = Call(context.time_remaining(), entry.clock)
         context.add_callback(self.call.cancel)
 
     @property
     def ms(self) -> float:
         """Milliseconds since it came."""
-        return round((self._entry.clock() - self.started) * 1e3, 3)
+        return round(self.seconds * 1e3, 3)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it came."""
+        return self._entry.clock() - self.started
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What its client sent beside the request."""
+        return dict(self.context.invocation_metadata() or ())
+
+    def now(self) -> float:
+        """The time by the clock of `started`."""
+        return self._entry.clock()
+
+    def note_session(self, request: Any) -> None:
+        """Remember which session a request names, if it names one."""
+        self.session = getattr(request, "session", NO_SESSION).id
+
+    def facts(self) -> dict[str, Any]:
+        """What a line of the log tells of the call."""
+        metadata = self.metadata
+        told: dict[str, Any] = {
+            "method": self.method,
+            "ms": self.ms,
+            "request": request_id(metadata, self.number),
+            "principal": self.principal,
+        }
+        session = self.session or _from_hex(metadata.get(SESSION_METADATA, ""))
+        if session:
+            told["session"] = digest_of(session).hex()
+        return told
 
     def __enter__(self) -> Visit:
         entry = self._entry
@@ -183,3 +249,18 @@ class Visit:
         for each in self._entry.observers:
             each.ended(self, error)
         refuse(self.context, error)
+
+
+def request_id(metadata: Mapping[str, Any], number: int) -> str:
+    """What a call is found by in the log: the id of its trace if its client began one, else one of ours."""
+    parent = metadata.get("traceparent")
+    traced = _TRACE_ID.match(parent) if isinstance(parent, str) else None
+    return f"{_RUN}-{number}" if traced is None else traced[1]
+
+
+def _from_hex(text: Any) -> bytes:
+    """The bytes; none when it is no such text."""
+    try:
+        return bytes.fromhex(text)
+    except (TypeError, ValueError):
+        return b""

@@ -25,7 +25,7 @@ from backhaul_server.service.access import Tokens, unauthenticated
 from backhaul_server.service.admission import REFUSING, RESERVE, Slots
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
-from backhaul_server.service.entry import Access, Entry, Open
+from backhaul_server.service.entry import Access, Entry, Open, Visit
 from backhaul_server.service.health import Health
 from backhaul_server.service.health_port import HealthPort, listen
 from backhaul_server.service.shared_memory import Segments
@@ -78,6 +78,9 @@ class Server:
             at again; None: never.
         insecure: whether to listen beyond this machine in the clear or for anybody.
         health_address: where to answer health checks alone, in the clear; None: nowhere else.
+
+    Attributes:
+        targets: where it listens, as clients name it.
 
     Raises:
         InvalidArgument: INVALID_TARGET, an address that cannot be listened on; INSECURE_ADDRESS.
@@ -138,6 +141,16 @@ class Server:
     def health_target(self) -> str | None:
         """Where health checks alone are answered."""
         return self._health_port.target if self._health_port else None
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What answers the calls."""
+        return self._dispatcher
+
+    @property
+    def segments(self) -> Segments:
+        """The memory shared with clients."""
+        return self._segments
 
     def start(self) -> None:
         """Answer calls from now on."""
@@ -284,15 +297,15 @@ class _Method:
 
     def __call__(self, data: bytes, context: Any) -> bytes:
         with self._entry.visit(self._name, context) as visit:
-            return guarded(self._name, lambda: self._admitted(data, visit.principal, visit.call))
+            return guarded(self._name, lambda: self._admitted(data, visit))
 
-    def _admitted(self, data: bytes, principal: str, call: Call) -> bytes:
+    def _admitted(self, data: bytes, visit: Visit) -> bytes:
         if len(data) < _COUNTED_FROM:
-            return self._answer(data, principal, call)
-        with self._dispatcher.message(len(data), principal, call):
-            return self._answer(data, principal, call)
+            return self._answer(data, visit)
+        with self._dispatcher.message(len(data), visit.principal, visit.call):
+            return self._answer(data, visit)
 
-    def _answer(self, data: bytes, principal: str, call: Call) -> bytes:
+    def _answer(self, data: bytes, visit: Visit) -> bytes:
         limit = self._dispatcher.limits.max_message_bytes
         if len(data) > limit:
             raise make_error(
@@ -304,6 +317,13 @@ class _Method:
                 actual=len(data),
             )
         message: Any = codec.parse(self._request, data)
+        try:
+            return self._answered(message, limit, visit.principal, visit.call)
+        except Exception:
+            visit.note_session(message)
+            raise
+
+    def _answered(self, message: Any, limit: int, principal: str, call: Call) -> bytes:
         if self._name not in _TENSORS_BESIDE:
             return _joined(
                 *self._dispatcher.answer(self._name, message, [], principal, call), limit

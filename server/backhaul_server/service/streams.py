@@ -64,8 +64,12 @@ class ExecuteStream:
                 "MALFORMED_REQUEST", "The stream ended before its header, the first message."
             )
         request = incoming.begin(first)
-        with self._dispatcher.holding(request.session.id, visit.principal):
-            return self._answer_to(request, incoming, messages, visit)
+        try:
+            with self._dispatcher.holding(request.session.id, visit.principal):
+                return self._answer_to(request, incoming, messages, visit)
+        except Exception:
+            visit.note_session(request)
+            raise
 
     def _answer_to(
         self,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import Aval
@@ -25,6 +25,7 @@ from backhaul_proto.messages import (
 from backhaul_server.engine.checks import Described, check_leaf
 from backhaul_server.engine.engine import Engine, PreparedCall
 from backhaul_server.engine.tape_memory import Held
+from backhaul_server.tally import Count
 
 Decode = Callable[[bytes], Block]
 
@@ -75,7 +76,7 @@ class Plan:
     """A block prepared for inputs and tensors of given avals.
 
     ``results`` has one entry a result, None for an id that stays unused; it does not know whether a
-    step will fail on its data. ``given`` is the bytes of its tensors.
+    step will fail on its data. ``given`` is the bytes of its tensors, ``ops`` how many steps each op has.
     """
 
     steps: Sequence[Step]
@@ -83,6 +84,7 @@ class Plan:
     has_tangent: bool
     need: BlockNeed
     given: int
+    ops: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -94,6 +96,7 @@ class KnownBlock:
         calls: its calls, bound to the catalog.
         sent_bytes: what it had on the wire.
         tensor_count: how many tensors of a request its sources take.
+        planned: counts the plans that are made.
         plans: the latest.
         counted: the bytes that the cache counts it with.
     """
@@ -102,6 +105,7 @@ class KnownBlock:
     calls: Sequence[tuple[Op, Attributes] | str]
     sent_bytes: int
     tensor_count: int
+    planned: Count
     plans: OrderedDict[object, Plan] = field(default_factory=OrderedDict)
     counted: int = 0
 
@@ -120,11 +124,28 @@ class KnownBlock:
         )
         found = self.plans.get(key)
         if found is None:
+            self.planned.add()
             found = _plan(self, engine, inputs, tensors)
             self.plans[key] = found
             if len(self.plans) > _PLANS_KEPT:
                 self.plans.popitem(last=False)
         return found
+
+
+class CacheReading(NamedTuple):
+    """What a `BlockCache` holds.
+
+    Attributes:
+        nbytes: of its blocks and their plans, about.
+        hits: how often a block was there.
+        misses: how often it was not.
+        plans: how many were made.
+    """
+
+    nbytes: int
+    hits: int
+    misses: int
+    plans: int
 
 
 class BlockCache:
@@ -136,6 +157,9 @@ class BlockCache:
 
     def __init__(self, decode: Decode, max_bytes: int = BLOCKS_BYTES) -> None:
         self._decode = decode
+        self._planned = Count()
+        self._hits = 0
+        self._misses = 0
         self._max_bytes = max_bytes
         self._bytes = 0
         self._lock = Lock()
@@ -154,7 +178,9 @@ class BlockCache:
             if known is not None:
                 self._blocks.move_to_end(key)
                 self._count(known)
+                self._hits += 1
                 return known
+            self._misses += 1
         if sent.block is None:
             raise make_error(
                 "BLOCK_UNKNOWN",
@@ -164,9 +190,14 @@ class BlockCache:
             raise make_error(
                 "MALFORMED_REQUEST", "BlockCall.hash is not the SHA-256 of BlockCall.block."
             )
-        known = _check(self._decode(sent.block), len(sent.block))
+        known = _check(self._decode(sent.block), len(sent.block), self._planned)
         self._keep(key, known)
         return known
+
+    def read(self) -> CacheReading:
+        """What it holds, and how often it was of use."""
+        with self._lock:
+            return CacheReading(self._bytes, self._hits, self._misses, self._planned.value)
 
     def _keep(self, key: tuple[str, bytes], known: KnownBlock) -> None:
         with self._lock:
@@ -184,7 +215,7 @@ class BlockCache:
             self._bytes -= dropped.counted
 
 
-def _check(block: Block, nbytes: int) -> KnownBlock:
+def _check(block: Block, nbytes: int, planned: Count) -> KnownBlock:
     calls = [_bind(call) for call in block.calls]
     count = len(calls)
     needed = 0
@@ -200,7 +231,7 @@ def _check(block: Block, nbytes: int) -> KnownBlock:
             f"The steps of the block take {needed} operands, but it has {len(block.operands)}.",
         )
     taken = [call.tensor_count for call in block.calls]
-    return KnownBlock(block, calls, nbytes, sum(taken[i] for i in block.steps))
+    return KnownBlock(block, calls, nbytes, sum(taken[i] for i in block.steps), planned)
 
 
 def _bind(call: Call) -> tuple[Op, Attributes] | str:
@@ -260,7 +291,8 @@ def _plan(
         steps.append(Step(prepared, numbers))
     given = sum(each.nbytes for each in tensors)
     need = _need(steps, slots, len(inputs), given)
-    return Plan(steps, slots[len(inputs) :], has_tangent, need, given)
+    ops = Counter(block.calls[i].op for i in block.steps)
+    return Plan(steps, slots[len(inputs) :], has_tangent, need, given, ops)
 
 
 def _need(

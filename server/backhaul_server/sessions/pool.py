@@ -138,6 +138,11 @@ class Pool:
         if self._freed is not None and nbytes > 0:
             self._freed(nbytes)
 
+    def read(self) -> tuple[int, int]:
+        """Bytes that are held at most, and bytes that are set aside beyond them."""
+        with self._lock:
+            return self._held, self._aside
+
     def changed(self, share: Share, difference: int) -> None:
         """A session holds so many bytes more."""
         with self._lock:

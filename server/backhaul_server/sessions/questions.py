@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,6 +34,12 @@ from backhaul_server.sessions.keeping import Keep
 Array = np.ndarray[Any, Any]
 NodeOf = Callable[[int], Node]
 
+_KINDS: Final[dict[type, str]] = {
+    PullbackQuestion: "pullback",
+    HvpQuestion: "hvp",
+    PushforwardQuestion: "pushforward",
+}
+
 
 class NodeFailed(Exception):
     """A question asks for a node that has an error in place of a value."""
@@ -52,6 +58,13 @@ class Asked:
     loss_value: Array | None = None
     sets: Sequence[GradientSet] = ()
     tangents: Sequence[Array] = ()
+
+
+def kind_of(values: Sequence[int], question: Question | None) -> str | None:
+    """What is asked, by one of the names of `Work.KINDS`; None: nothing."""
+    if question is not None:
+        return _KINDS[type(question)]
+    return "values" if values else None
 
 
 def check(question: Question, described: Callable[[int], Described], has_tangent: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.keeping import MAX_NODE_ID, Keep, check_keep_from
 from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.pool import Pool
-from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check
+from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check, kind_of
+from backhaul_server.tally import Done, Work
 
 Array = np.ndarray[Any, Any]
 Interrupt = Callable[[], None]
@@ -76,7 +78,9 @@ class Session:
         memory_limit: int,
         pool: Pool,
         lease: Lease,
+        work: Work,
     ) -> None:
+        self._work = work
         self._engine = engine
         self._blocks = blocks
         self._principal = principal
@@ -126,8 +130,10 @@ class Session:
         self._budget.admit(request, plan, inputs, base_id, claim)
         try:
             with self._engine.interruptible(interrupt):
+                began = ran = perf_counter()
                 if plan is not None:
                     made = self._run(plan, inputs, request.tensors, base_id, interrupt)
+                    ran = perf_counter()
                 failures = _new_failures(made.values())
                 keep = self._keep(request, made)
                 answer = self._answer(request, base_id, failures, made, keep)
@@ -135,6 +141,9 @@ class Session:
             self._commit(request, base_id, failures, made | kept, answer.sets if kept else ())
             self._budget.committed(plan, kept.values())
             self.steps += 0 if plan is None else len(plan.steps)
+            ops = None if plan is None else plan.ops
+            kind = kind_of(request.values, request.question)
+            self._work.note(Done(ops, ran - began, kind, perf_counter() - ran))
         except BaseException:
             self._tape.has_tangent = (
                 had_tangent  # all else of a request that fails is dropped with it

@@ -11,13 +11,14 @@ from typing import Final
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo, SessionSummary
 from backhaul_proto.units import size
-from backhaul_server.sessions.blocks import BlockCache, Decode
+from backhaul_server.sessions.blocks import BlockCache, CacheReading, Decode
 from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.session import Interrupt, Session
 from backhaul_server.sessions.tombstones import Key, Tombstone, Tombstones
+from backhaul_server.tally import Work
 from backhaul_server.workers.call import draining
 
 SESSION_ID_BYTES: Final = 16
@@ -35,6 +36,7 @@ class SessionTable:
         decode: a block's bytes to a Block.
         limits: told to those who open a session, with its own limit of memory and its own lease.
         clock: seconds, monotonic.
+        work: counts what is done.
     """
 
     def __init__(
@@ -44,9 +46,11 @@ class SessionTable:
         decode: Decode,
         limits: Limits,
         clock: Callable[[], float],
+        work: Work | None = None,
     ) -> None:
         self._pool = pool
         self._engines = engines
+        self._work = work or Work()
         self._blocks = BlockCache(decode)
         self._limits = limits
         self._clock = clock
@@ -57,6 +61,10 @@ class SessionTable:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def read_blocks(self) -> CacheReading:
+        """What is kept of blocks."""
+        return self._blocks.read()
 
     def open(
         self, principal: str, session: bytes, memory_limit: int = 0, lease_seconds: float = 0.0
@@ -267,7 +275,15 @@ class SessionTable:
         engine = self._engines.of(limit)
         lease = Lease(self._lease_of(lease_seconds), self._clock)
         session = Session(
-            engine, self._blocks, key[0], self._epoch, self._clock(), limit, self._pool, lease
+            engine,
+            self._blocks,
+            key[0],
+            self._epoch,
+            self._clock(),
+            limit,
+            self._pool,
+            lease,
+            self._work,
         )
         self._sessions[key] = session
         return session

@@ -21,6 +21,9 @@ class Call:
 
     Attributes:
         message_bytes: bytes of memory that are set aside for its messages.
+        first_turn: when work for it began, by the clock; None before that.
+        last_turn: when the last work for it began.
+        worked: when that ended.
     """
 
     def __init__(
@@ -34,6 +37,19 @@ class Call:
         self._sent_away = False
         self._wake: Callable[[], None] | None = None
         self.message_bytes = 0
+        self.first_turn: float | None = None
+        self.last_turn = 0.0
+        self.worked: float | None = None
+
+    def begin(self) -> None:
+        """Work for it has its turn. Followed by `end`."""
+        self.last_turn = now = self._clock()
+        if self.first_turn is None:
+            self.first_turn = now
+
+    def end(self) -> None:
+        """That work has ended."""
+        self.worked = self._clock()
 
     def cancel(self) -> None:
         """The caller waits no longer: work for it stops at its next check."""

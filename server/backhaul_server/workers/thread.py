@@ -41,10 +41,12 @@ class _Task:
         """Runs on the worker's thread."""
         try:
             self.call.check()
+            self.call.begin()
             self.result = self.function(self.call.check)
         except BaseException as error:  # for the caller, whatever it is
             self.error = error
         finally:
+            self.call.end()
             self.done.release()
 
 

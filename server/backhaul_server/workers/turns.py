@@ -97,9 +97,11 @@ class TurnsWorker:
             self._take(turn)
             try:
                 call.check()
+                call.begin()
                 with np.errstate(all="ignore"):  # Inf and NaN are the caller's data
                     return function(turn.check)
             finally:
+                call.end()
                 self._end(turn)
         finally:
             self._leave(session)
