@@ -30,9 +30,11 @@ Decode = Callable[[bytes], Block]
 
 _PLANS_KEPT: Final = 8
 BLOCKS_BYTES: Final = 128 << 20
-# What Python's objects take a step, about.
+# What Python's objects take, about: a byte on the wire, a step, an operand beyond two of a step.
+_DECODED_BYTE: Final = 16
 _DECODED_STEP: Final = 50
 _PLANNED_STEP: Final = 200
+_PLANNED_OPERAND: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,10 @@ class KnownBlock:
     def nbytes(self) -> int:
         """What it takes with its plans, about."""
         steps = len(self.block.steps)
-        return self.sent_bytes + steps * (_DECODED_STEP + _PLANNED_STEP * len(self.plans))
+        further = max(0, len(self.block.operands) - 2 * steps)
+        planned = steps * _PLANNED_STEP + further * _PLANNED_OPERAND
+        decoded = self.sent_bytes * _DECODED_BYTE + steps * _DECODED_STEP
+        return decoded + planned * len(self.plans)
 
     def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
         """The plan for these inputs and for the tensors that its sources take."""

@@ -33,6 +33,11 @@ class Pool:
         self._held = 0
         self._shares: set[Share] = set()
 
+    @property
+    def held(self) -> int:
+        """Bytes that are held, or set aside."""
+        return self._held
+
     def join(self, share: Share) -> None:
         """A session begins. It holds nothing yet."""
         with self._lock:

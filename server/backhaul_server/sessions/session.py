@@ -25,12 +25,14 @@ from backhaul_proto.messages import (
 )
 from backhaul_server.engine.checks import Described
 from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.interruption import interruptible
 from backhaul_server.engine.node import Node, describe
 from backhaul_server.engine.tape import Tape
 from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
 from backhaul_server.sessions.budget import Budget
 from backhaul_server.sessions.keeping import MAX_NODE_ID, Keep, check_keep_from
+from backhaul_server.sessions.node_count import NodeCount
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check
 
@@ -77,6 +79,7 @@ class Session:
         self._last = _Committed()
         self._to_release: Sequence[int] = ()
         self._budget = Budget(memory_limit, pool, self._nodes)
+        self._node_count = NodeCount(self._nodes)
 
     @property
     def memory_limit(self) -> int:
@@ -97,8 +100,10 @@ class Session:
                 return self._answer(request, last.base_id, last.failures, {}, keep)
         self._release_pending()
         made: dict[int, Node] = {}
-        base_id, plan, inputs = self._planned(request)
+        with interruptible(interrupt):
+            base_id, plan, inputs = self._planned(request)
         self._check_questions(request, base_id, plan)
+        self._node_count.admit(0 if plan is None else len(plan.results))
         had_tangent = self._tape.has_tangent
         self._budget.admit(request, plan, inputs, base_id)
         try:
@@ -134,6 +139,7 @@ class Session:
             self._find(each)
         for each in ids:
             self._nodes.pop(each, None)
+        self._node_count.released()
 
     def describe(self, node: int) -> Described:
         """What is known of a node without its value."""
@@ -185,9 +191,12 @@ class Session:
         return True
 
     def _release_pending(self) -> None:
+        if not self._to_release:
+            return
         for each in self._to_release:
             self._nodes.pop(each, None)
         self._to_release = ()
+        self._node_count.released()
 
     def _commit(
         self,
@@ -198,6 +207,7 @@ class Session:
         kept: Sequence[GradientSet],
     ) -> None:
         self._nodes.update(made)
+        self._node_count.made(len(made))
         self._highest_id = max(self._highest_id, max(made, default=0))
         if request.seq:
             self._last = _Committed(
