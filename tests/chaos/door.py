@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,7 +62,7 @@ class Door:
         answer: bytes = self._handler(method).unary_unary(data, _Context(self._timeout))
         return answer
 
-    def call_stream(self, messages: list[bytes]) -> list[bytes]:
+    def call_stream(self, messages: Sequence[bytes]) -> list[bytes]:
         """The answer of an ExecuteStream."""
         received: Iterator[bytes] = iter(messages)
         return list(self._handler(STREAM).stream_stream(received, _Context(self._timeout)))

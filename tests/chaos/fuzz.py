@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from google.protobuf.message import Message
@@ -72,6 +73,16 @@ class Report:
         return lines
 
 
+class Client(Protocol):
+    """Makes calls with bytes that may be anything. Errors are `Refused`."""
+
+    def call(self, method: str, data: bytes) -> bytes:
+        """One message each way."""
+
+    def call_stream(self, messages: Sequence[bytes]) -> list[bytes]:
+        """An ExecuteStream."""
+
+
 class Fuzzer:
     """One run, in this process.
 
@@ -83,6 +94,7 @@ class Fuzzer:
         self.rng = random.Random(seed)
         self.dispatcher = Dispatcher(Engine(), session_memory=MEMORY, memory=SESSIONS * MEMORY)
         self.door = Door(self.dispatcher, TIMEOUT)
+        self.client: Client = self.door
         self.world = World(self.rng)
         self.report = Report()
         self._kept: list[bytes] = []
@@ -140,9 +152,9 @@ class Fuzzer:
         began = time.thread_time()
         try:
             if method == STREAM:
-                self.door.call_stream(list(messages))
+                self.client.call_stream(list(messages))
             else:
-                answer = self.door.call(method, messages[0])
+                answer = self.client.call(method, messages[0])
                 if self._meant is not None:
                     self.world.answered(method, self._meant, answer)
             reason = ""
@@ -169,14 +181,14 @@ class Fuzzer:
         if len(world.sessions) < SESSIONS:
             ref = service_pb2.SessionRef(id=self.rng.randbytes(16))
             request = service_pb2.OpenSessionRequest(session=ref)
-            answer = self.door.call("OpenSession", request.SerializeToString())
+            answer = self.client.call("OpenSession", request.SerializeToString())
             world.opened(ref.id, service_pb2.OpenSessionResponse.FromString(answer).epoch)
         if self.rng.random() < 1 / CALLS_OF_A_SESSION:
             self._close(self.rng.choice(world.sessions))
 
     def _close(self, session: bytes) -> None:
         request = service_pb2.CloseSessionRequest(session=service_pb2.SessionRef(id=session))
-        self.door.call("CloseSession", request.SerializeToString())
+        self.client.call("CloseSession", request.SerializeToString())
         self.world.closed(session)
 
     def _end(self) -> None:
