@@ -1,8 +1,8 @@
 """Work through a proxy that fails: ``python -m tests.chaos.faults --faults 2000 --seed 1``.
 
-Each question is asked of two tapes, one of them embedded and undisturbed. Through the proxy it must be answered
-by the same bits, or end with a typed error in time. After an error the tape is asked again without a fault: it
-gives the right answer, or says that its session is lost.
+Each question is asked of two tapes, one of them embedded and undisturbed. Through the proxy it must be
+answered by the same bits, or end with a typed error in time. After an error the tape is asked again without
+a fault: it gives the right answer, or says that its session is lost.
 """
 
 from __future__ import annotations
@@ -180,11 +180,11 @@ def _same(found: Sequence[Array], expected: Sequence[Array]) -> bool:
     )
 
 
-def _gradients(found: Any, *leaves: bh.Tensor) -> list[Array]:
+def _gradients(found: Any, *leaves: Any) -> list[Array]:
     return [np.asarray(found[each]) for each in leaves]
 
 
-def _products(found: Any, *leaves: bh.Tensor) -> list[Array]:
+def _products(found: Any, *leaves: Any) -> list[Array]:
     return [np.asarray(of[each]) for each in leaves for of in (found.gradients, found.hvp)]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -145,6 +146,8 @@ class Op:
         promotes = self.promotes
         return promotes if isinstance(promotes, bool) else position in promotes
 
+
+_DTYPE_NAME: Final = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,4}_?", re.ASCII)
 
 CATALOG: Final[dict[str, Op]] = {}
 
@@ -303,13 +306,19 @@ def _string(value: Any) -> str:
 
 
 def _dtype(value: Any) -> np.dtype:
-    dtype: np.dtype = np.dtype(value).newbyteorder("=")
+    # NumPy reads other strings, and tuples and lists, as descriptions of structured dtypes, and some of those
+    # by Python's own parser: what a client wrote must not come there.
+    if isinstance(value, str):
+        is_simple = _DTYPE_NAME.fullmatch(value) is not None
+    else:
+        is_simple = isinstance(value, np.dtype | type) or hasattr(value, "dtype")
+    dtype: np.dtype = np.dtype(value).newbyteorder("=") if is_simple else np.dtype(object)
     if dtype not in SUPPORTED:
         raise make_error(
             "DTYPE_NOT_SUPPORTED",
-            f"dtype={dtype} is not one that backhaul carries; choose one of "
+            f"dtype={value!s:.100} is not one that backhaul carries; choose one of "
             f"{', '.join(sorted(map(str, SUPPORTED)))}.",
-            actual=dtype,
+            actual=f"{value!s:.100}",
         )
     return dtype
 

@@ -13,6 +13,7 @@ from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes, Op
 from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.kept_calls import weight
 from backhaul_proto.messages import (
     LEAF_WITH_TANGENT,
     LEAVES,
@@ -30,9 +31,12 @@ Decode = Callable[[bytes], Block]
 
 _PLANS_KEPT: Final = 8
 BLOCKS_BYTES: Final = 128 << 20
-# What Python's objects take, about: a byte on the wire, a step, an operand beyond two of a step.
-_DECODED_BYTE: Final = 16
+# What Python's objects take, about: a step, an operand beyond two of a step, a call, a number or letter
+# of an attribute.
 _DECODED_STEP: Final = 50
+_DECODED_OPERAND: Final = 16
+_DECODED_CALL: Final = 300
+_DECODED_NUMBER: Final = 40
 _PLANNED_STEP: Final = 200
 _PLANNED_OPERAND: Final = 1000
 
@@ -96,6 +100,7 @@ class KnownBlock:
         calls: its calls, bound to the catalog.
         sent_bytes: what it had on the wire.
         tensor_count: how many tensors of a request its sources take.
+        call_bytes: what its calls take, about.
         plans: the latest.
         counted: the bytes that the cache counts it with.
     """
@@ -104,6 +109,7 @@ class KnownBlock:
     calls: Sequence[tuple[Op, Attributes] | str]
     sent_bytes: int
     tensor_count: int
+    call_bytes: int
     plans: OrderedDict[object, Plan] = field(default_factory=OrderedDict)
     counted: int = 0
 
@@ -113,8 +119,8 @@ class KnownBlock:
         steps = len(self.block.steps)
         further = max(0, len(self.block.operands) - 2 * steps)
         planned = steps * _PLANNED_STEP + further * _PLANNED_OPERAND
-        decoded = self.sent_bytes * _DECODED_BYTE + steps * _DECODED_STEP
-        return decoded + planned * len(self.plans)
+        decoded = self.sent_bytes + steps * _DECODED_STEP + further * _DECODED_OPERAND
+        return decoded + self.call_bytes + planned * len(self.plans)
 
     def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
         """The plan for these inputs and for the tensors that its sources take."""
@@ -205,7 +211,13 @@ def _check(block: Block, nbytes: int) -> KnownBlock:
             f"The steps of the block take {needed} operands, but it has {len(block.operands)}.",
         )
     taken = [call.tensor_count for call in block.calls]
-    return KnownBlock(block, calls, nbytes, sum(taken[i] for i in block.steps))
+    tensor_count = sum(taken[i] for i in block.steps)
+    return KnownBlock(block, calls, nbytes, tensor_count, sum(map(_call_bytes, block.calls)))
+
+
+def _call_bytes(call: Call) -> int:
+    numbers = sum(weight(value) for _, value in call.attributes)
+    return _DECODED_CALL + _DECODED_NUMBER * numbers
 
 
 def _bind(call: Call) -> tuple[Op, Attributes] | str:
