@@ -30,8 +30,6 @@ def check_bulk(descriptor: Any, data: bytes) -> None:
     Raises:
         InvalidArgument: REQUEST_LIMIT.
     """
-    if len(data) <= FROM_BYTES:
-        return
     total = 0
     waiting = [(descriptor, 0, len(data))]
     while waiting:

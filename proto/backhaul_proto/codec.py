@@ -26,7 +26,7 @@ from backhaul_proto.bounds import (
     MAX_STEPS,
     check_count,
 )
-from backhaul_proto.bulk import check_bulk
+from backhaul_proto.bulk import FROM_BYTES, check_bulk
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.index import ARRAY, Index, Item, Slice
 from backhaul_proto.catalog.ops import Attributes, AttributeValue
@@ -67,7 +67,8 @@ def parse(kind: type[M], data: bytes) -> M:
     Raises:
         InvalidArgument: MALFORMED_REQUEST; REQUEST_LIMIT when its fields would take too much.
     """
-    check_bulk(kind.DESCRIPTOR, data)
+    if len(data) > FROM_BYTES:
+        check_bulk(kind.DESCRIPTOR, data)
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -268,17 +269,18 @@ def read_response_buffers(message: service_pb2.ExecuteRequest) -> list[Place]:
 
 def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -> Execute:
     """The request. ``arrays`` are its tensors, by whichever way they came."""
-    for nodes in (message.values, message.release, message.block.inputs):
-        if nodes:
-            check_count("nodes in a list", len(nodes), MAX_NAMED)
+    named = max(len(message.values), len(message.release))
     block = None
     if message.HasField("block"):
+        named = max(named, len(message.block.inputs))
         block = BlockCall(
             message.block.hash,
             message.block.block or None,
             message.block.base_id,
             list(message.block.inputs),
         )
+    if named > MAX_NAMED:
+        check_count("nodes in a list", named, MAX_NAMED)
     question: Question | None = None
     match message.WhichOneof("question"):
         case "pullback":

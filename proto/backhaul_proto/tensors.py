@@ -153,7 +153,8 @@ def read_all(
     messages: Sequence[tensor_pb2.Tensor], shared: ReadShared | None = None
 ) -> list[Array]:
     """The arrays of all these messages."""
-    check_count("arrays", len(messages), MAX_TENSORS)
+    if len(messages) > MAX_TENSORS:
+        check_count("arrays", len(messages), MAX_TENSORS)
     return [read(message, name_of(i), shared) for i, message in enumerate(messages)]
 
 

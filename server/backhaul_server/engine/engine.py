@@ -19,7 +19,6 @@ from backhaul_server.engine import ops
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
 from backhaul_server.engine.dual import DualFunctions
 from backhaul_server.engine.functions import Functions
-from backhaul_server.engine.interruption import interruptible
 from backhaul_server.engine.memory import Need, with_casts
 from backhaul_server.engine.rules import RULES, Array, Rule
 
@@ -158,8 +157,7 @@ class Engine:
         """Within it, ``checkpoint`` is called between array operations, and may raise to stop the work."""
         before, self.xp.checkpoint = self.xp.checkpoint, checkpoint
         try:
-            with interruptible(checkpoint):
-                yield
+            yield
         finally:
             self.xp.checkpoint = before
 

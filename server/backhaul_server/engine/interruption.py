@@ -9,13 +9,13 @@ from contextlib import contextmanager
 _EVERY = 256
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Nobody can stop it."""
 
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
-        self.check: Callable[[], None] = _nothing
+        self.check: Callable[[], None] = nothing
 
 
 _of_thread = _OfThread()

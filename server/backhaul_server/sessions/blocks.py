@@ -25,6 +25,7 @@ from backhaul_proto.messages import (
 )
 from backhaul_server.engine.checks import Described, check_leaf
 from backhaul_server.engine.engine import Engine, PreparedCall
+from backhaul_server.engine.interruption import interruptible, nothing
 from backhaul_server.engine.tape_memory import Held
 
 Decode = Callable[[bytes], Block]
@@ -122,8 +123,14 @@ class KnownBlock:
         decoded = self.sent_bytes + steps * _DECODED_STEP + further * _DECODED_OPERAND
         return decoded + self.call_bytes + planned * len(self.plans)
 
-    def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
-        """The plan for these inputs and for the tensors that its sources take."""
+    def plan(
+        self,
+        engine: Engine,
+        inputs: Sequence[Described],
+        tensors: Sequence[Aval],
+        interrupt: Callable[[], None] = nothing,
+    ) -> Plan:
+        """The plan for these inputs and for the tensors that its sources take; ``interrupt`` may stop it."""
         key = (
             engine,
             tuple((each.aval, each.requires_grad) for each in inputs),
@@ -131,7 +138,8 @@ class KnownBlock:
         )
         found = self.plans.get(key)
         if found is None:
-            found = _plan(self, engine, inputs, tensors)
+            with interruptible(interrupt):
+                found = _plan(self, engine, inputs, tensors)
             self.plans[key] = found
             if len(self.plans) > _PLANS_KEPT:
                 self.plans.popitem(last=False)

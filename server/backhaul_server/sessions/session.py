@@ -25,7 +25,6 @@ from backhaul_proto.messages import (
 )
 from backhaul_server.engine.checks import Described
 from backhaul_server.engine.engine import Engine
-from backhaul_server.engine.interruption import interruptible
 from backhaul_server.engine.node import Node, describe
 from backhaul_server.engine.tape import Tape
 from backhaul_server.engine.tape_memory import held_by, reached
@@ -100,8 +99,7 @@ class Session:
                 return self._answer(request, last.base_id, last.failures, {}, keep)
         self._release_pending()
         made: dict[int, Node] = {}
-        with interruptible(interrupt):
-            base_id, plan, inputs = self._planned(request)
+        base_id, plan, inputs = self._planned(request, interrupt)
         self._check_questions(request, base_id, plan)
         self._node_count.admit(0 if plan is None else len(plan.results))
         had_tangent = self._tape.has_tangent
@@ -217,7 +215,9 @@ class Session:
 
     # The block
 
-    def _planned(self, request: Execute) -> tuple[int, Plan | None, list[Node]]:
+    def _planned(
+        self, request: Execute, interrupt: Interrupt
+    ) -> tuple[int, Plan | None, list[Node]]:
         if request.block is None:
             return 0, None, []
         known = self._blocks.find(self._principal, request.block)
@@ -234,7 +234,8 @@ class Session:
             )
         inputs = [self._find(each) for each in request.block.inputs]
         tensors = [_aval_of(each) for each in request.tensors[: known.tensor_count]]
-        plan = known.plan(self._engine, [describe(node) for node in inputs], tensors)
+        described = [describe(node) for node in inputs]
+        plan = known.plan(self._engine, described, tensors, interrupt)
         base_id = request.block.base_id or self._highest_id + 1
         if not self._highest_id < base_id <= MAX_NODE_ID - len(plan.results):
             raise make_error(
