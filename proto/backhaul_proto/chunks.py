@@ -17,6 +17,7 @@ import google_crc32c
 import numpy as np
 
 from backhaul_proto import tensors
+from backhaul_proto.bounds import MAX_TENSORS, check_count
 from backhaul_proto.codec import parse
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.v1 import service_pb2, tensor_pb2
@@ -114,6 +115,7 @@ class Incoming(Generic[H]):
         if message.WhichOneof("part") != "header":
             raise _malformed("The first message of a stream is its header; another one came.")
         header: Any = message.header
+        check_count("arrays", len(header.tensors), MAX_TENSORS)
         self.header = header
         self.declared = sum(
             _nbytes(each, i) for i, each in enumerate(header.tensors) if each.HasField("chunked")

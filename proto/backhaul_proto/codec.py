@@ -15,6 +15,18 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from backhaul_proto import tensors
+from backhaul_proto.bounds import (
+    MAX_ATTRIBUTE_BYTES,
+    MAX_BLOCK_OPERANDS,
+    MAX_NAME_BYTES,
+    MAX_NAMED,
+    MAX_OPERANDS,
+    MAX_RESULTS,
+    MAX_SETS,
+    MAX_STEPS,
+    check_count,
+)
+from backhaul_proto.bulk import FROM_BYTES, check_bulk
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.index import ARRAY, Index, Item, Slice
 from backhaul_proto.catalog.ops import Attributes, AttributeValue
@@ -53,8 +65,10 @@ def parse(kind: type[M], data: bytes) -> M:
     """The stock parser.
 
     Raises:
-        InvalidArgument: MALFORMED_REQUEST.
+        InvalidArgument: MALFORMED_REQUEST; REQUEST_LIMIT when its fields would take too much.
     """
+    if len(data) > FROM_BYTES:
+        check_bulk(kind.DESCRIPTOR, data)
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -86,6 +100,13 @@ def write_block(block: Block) -> bytes:
 def read_block(data: bytes) -> Block:
     """The block of these bytes; its attributes are still to be bound to the catalog."""
     message = parse(graph_pb2.Block, data)
+    check_count("steps in a block", len(message.steps), MAX_STEPS)
+    check_count("calls in a block", len(message.calls), MAX_STEPS)
+    check_count("operands in a block", len(message.operands), MAX_BLOCK_OPERANDS)
+    check_count("inputs of a block", message.input_count, MAX_NAMED)
+    for each in message.calls:
+        check_count("operands of a step", each.operand_count, MAX_OPERANDS)
+        check_count("results of a step", each.result_count, MAX_RESULTS)
     calls = [
         Call(call.op, read_attributes(call.attributes), call.operand_count, call.result_count or 1)
         for call in message.calls
@@ -125,6 +146,11 @@ def attribute_message(name: str, value: AttributeValue) -> graph_pb2.Attribute:
 
 def read_attributes(messages: Iterable[graph_pb2.Attribute]) -> Attributes:
     """Attributes as (name, value) pairs, not yet bound to the catalog."""
+    nbytes = 0
+    for each in messages:
+        nbytes += each.ByteSize()
+        check_count("bytes in the name of an attribute", len(each.name), MAX_NAME_BYTES)
+        check_count("bytes of attributes of a step", nbytes, MAX_ATTRIBUTE_BYTES)
     return tuple((each.name, _attribute_value(each)) for each in messages)
 
 
@@ -243,14 +269,18 @@ def read_response_buffers(message: service_pb2.ExecuteRequest) -> list[Place]:
 
 def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -> Execute:
     """The request. ``arrays`` are its tensors, by whichever way they came."""
+    named = max(len(message.values), len(message.release))
     block = None
     if message.HasField("block"):
+        named = max(named, len(message.block.inputs))
         block = BlockCall(
             message.block.hash,
             message.block.block or None,
             message.block.base_id,
             list(message.block.inputs),
         )
+    if named > MAX_NAMED:
+        check_count("nodes in a list", named, MAX_NAMED)
     question: Question | None = None
     match message.WhichOneof("question"):
         case "pullback":
@@ -280,6 +310,7 @@ def read_pullback(
     keep_from: int = 0,
 ) -> PullbackQuestion:
     """The question of an Execute, or of a plain Pullback, which keeps nothing."""
+    check_count("cotangents", len(message.cotangents), MAX_SETS)
     return PullbackQuestion(
         message.loss,
         [_read_operand(each, arrays, "cotangent") for each in message.cotangents],
@@ -314,6 +345,7 @@ def _write_directions(message: Any, directions: Sequence[Direction], arrays: lis
 
 
 def _read_directions(message: Any, arrays: Sequence[Array]) -> list[Direction]:
+    check_count("directions", len(message.directions), MAX_SETS)
     return [
         [(each.leaf, _read_operand(each.tangent, arrays, "tangent")) for each in direction.tangents]
         for direction in message.directions
@@ -352,6 +384,7 @@ def _write_wrt(message: Any, wrt: Sequence[int] | None) -> None:
 
 
 def _read_wrt(message: Any) -> list[int] | None:
+    check_count("nodes in wrt", len(message.wrt.nodes), MAX_NAMED)
     return list(message.wrt.nodes) if message.HasField("wrt") else None
 
 

@@ -184,6 +184,7 @@ REASONS: Mapping[str, Kind] = {
     "INVALID_VALUE": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "MUST_BE_AWAITED": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "MALFORMED_REQUEST": Kind(InvalidArgument, "INVALID_ARGUMENT"),
+    "REQUEST_LIMIT": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "PLUGIN_FAILED": Kind(InvalidArgument, "FAILED_PRECONDITION"),
     "UNKNOWN_OP": Kind(InvalidArgument, "UNIMPLEMENTED"),
     "NODE_ID_TAKEN": Kind(InvalidArgument, "ALREADY_EXISTS"),

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from backhaul_proto.bounds import MAX_TENSORS, check_count
 from backhaul_proto.catalog.avals import MAX_RANK, is_array_shape
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.shared import Place, SharedArray
@@ -152,6 +153,8 @@ def read_all(
     messages: Sequence[tensor_pb2.Tensor], shared: ReadShared | None = None
 ) -> list[Array]:
     """The arrays of all these messages."""
+    if len(messages) > MAX_TENSORS:
+        check_count("arrays", len(messages), MAX_TENSORS)
     return [read(message, name_of(i), shared) for i, message in enumerate(messages)]
 
 
@@ -205,7 +208,7 @@ def segment_unknown(segment: bytes, what: str) -> BackhaulError:
 
 def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
     """A shape that an array may have."""
-    shape = tuple(sizes)
+    shape = tuple(sizes[: MAX_RANK + 1])
     if not is_array_shape(shape, _LARGEST_ITEM):
         raise make_error(
             "MALFORMED_REQUEST",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from backhaul_proto.bounds import MAX_RESULTS, check_count
 from backhaul_proto.catalog.avals import Aval, aval
 from backhaul_proto.catalog.ops import Attribute, Ints, Op, Sample, register
 from backhaul_proto.catalog.promotion import promote
@@ -40,6 +41,7 @@ def _unstack(avals: tuple[Aval, ...], axis: int) -> tuple[Aval, ...]:
             f"unstack: axis {axis} of shape {shape} has size 0, so there is no array to give.",
             actual=shape,
         )
+    check_count("results of a step", shape[at], MAX_RESULTS)
     return (aval(shape[:at] + shape[at + 1 :], avals[0].dtype),) * shape[at]
 
 
@@ -96,7 +98,9 @@ def split_sizes(n: int, indices_or_sections: int | Ints) -> Ints:
                 expected=f"a divisor of {n}",
                 actual=count,
             )
+        check_count("results of a step", count, MAX_RESULTS)
         return (n // count,) * count
+    check_count("results of a step", len(indices_or_sections) + 1, MAX_RESULTS)
     points = [slice(None, each).indices(n)[1] for each in indices_or_sections]
     if points != sorted(points):
         raise make_error(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.linalg import square
 from backhaul_proto.catalog.ops import Attribute, Op, Sample, register
+from backhaul_proto.errors import make_error
+
+_LARGEST: Final = 2**63 - 1
 
 
 def _expm(avals: tuple[Aval, ...]) -> Aval:
@@ -14,6 +17,14 @@ def _expm(avals: tuple[Aval, ...]) -> Aval:
 
 
 def _matrix_power(avals: tuple[Aval, ...], n: int) -> Aval:
+    if n < -_LARGEST:  # its opposite is no integer of 64 bits
+        raise make_error(
+            "INVALID_ATTRIBUTE",
+            f"linalg.matrix_power: n={n} is out of range; give {-_LARGEST} or more.",
+            attribute="n",
+            expected=f"{-_LARGEST} or more",
+            actual=n,
+        )
     return square(avals[0], "x")
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import difflib
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
 
+from backhaul_proto.bounds import MAX_NAME_BYTES, check_count
 from backhaul_proto.catalog.avals import (
     BOOL,
     INEXACT,
@@ -26,6 +27,7 @@ from backhaul_proto.catalog.avals import (
 )
 from backhaul_proto.catalog.index import Index, canonical_index
 from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.kept_calls import kept_by_size, weight
 
 Ints = tuple[int, ...]
 AttributeValue = bool | int | float | str | np.dtype | tuple[Any, ...] | Index
@@ -145,6 +147,8 @@ class Op:
         return promotes if isinstance(promotes, bool) else position in promotes
 
 
+_DTYPE_NAME: Final = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,4}_?", re.ASCII)
+
 CATALOG: Final[dict[str, Op]] = {}
 
 
@@ -160,6 +164,7 @@ def get(name: str) -> Op:
     """The public entry of this name, or InvalidArgument (UNKNOWN_OP) that names the nearest."""
     entry = CATALOG.get(name)
     if entry is None or entry.private:
+        check_count("bytes in the name of an op", len(name), MAX_NAME_BYTES)
         public = [op.name for op in CATALOG.values() if not op.private]
         near = difflib.get_close_matches(name, public, n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(near)}?" if near else "; bh.ops() lists what there is."
@@ -215,7 +220,12 @@ def infer(entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> tuple[A
         raise
 
 
-@lru_cache(maxsize=16384)
+def weigh_call(entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> int:
+    """About how many numbers the arguments of an op have."""
+    return len(avals) + sum(weight(value) for _, value in attributes)
+
+
+@kept_by_size(16384, weigh_call)
 def _infer(entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> tuple[Aval, ...]:
     count, fixed = len(avals), len(entry.operands)
     if (count < fixed - 1) if entry.variadic else (count != fixed):
@@ -296,13 +306,19 @@ def _string(value: Any) -> str:
 
 
 def _dtype(value: Any) -> np.dtype:
-    dtype: np.dtype = np.dtype(value).newbyteorder("=")
+    # NumPy reads other strings, and tuples and lists, as descriptions of structured dtypes, and some of those
+    # by Python's own parser: what a client wrote must not come there.
+    if isinstance(value, str):
+        is_simple = _DTYPE_NAME.fullmatch(value) is not None
+    else:
+        is_simple = isinstance(value, np.dtype | type) or hasattr(value, "dtype")
+    dtype: np.dtype = np.dtype(value).newbyteorder("=") if is_simple else np.dtype(object)
     if dtype not in SUPPORTED:
         raise make_error(
             "DTYPE_NOT_SUPPORTED",
-            f"dtype={dtype} is not one that backhaul carries; choose one of "
+            f"dtype={value!s:.100} is not one that backhaul carries; choose one of "
             f"{', '.join(sorted(map(str, SUPPORTED)))}.",
-            actual=dtype,
+            actual=f"{value!s:.100}",
         )
     return dtype
 

@@ -99,12 +99,12 @@ def choosing(result: Callable[[np.dtype], np.dtype]) -> Infer:
 
 
 def check_not_empty(shape: Shape, axis: Axes, result: Aval) -> None:
-    """Refuse to pick from no elements, unless there is nothing to pick for.
+    """Refuse to pick from no elements; where there is nothing to pick for too, as NumPy does.
 
     Raises:
         InvalidArgument: INVALID_ATTRIBUTE.
     """
-    if result.size and 0 in shape:
+    if 0 in shape and (result.size or any(shape[i] == 0 for i in canonical_axes(axis, len(shape)))):
         over = "all its axes" if axis is None else f"axis={axis}"
         raise make_error(
             "INVALID_ATTRIBUTE",

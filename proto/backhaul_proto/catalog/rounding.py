@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attribute, Op, Sample, register
 from backhaul_proto.catalog.pointwise import (
@@ -14,11 +16,25 @@ from backhaul_proto.catalog.pointwise import (
     numeric,
     unary,
 )
+from backhaul_proto.errors import make_error
 
 _PIECEWISE = "\n\nThe derivative is 0, at the jumps too."
 
 
+_MOST_DECIMALS: Final = 400
+"""No double has more, before the point or behind it; NumPy would count up to any number."""
+
+
 def _round(avals: tuple[Aval, ...], decimals: int) -> Aval:
+    if abs(decimals) > _MOST_DECIMALS:
+        raise make_error(
+            "INVALID_ATTRIBUTE",
+            f"round: decimals={decimals} is beyond what a number has; give {-_MOST_DECIMALS} to "
+            f"{_MOST_DECIMALS}.",
+            attribute="decimals",
+            expected=f"{-_MOST_DECIMALS}..{_MOST_DECIMALS}",
+            actual=decimals,
+        )
     return avals[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import FLOAT64, Aval, aval
 from backhaul_proto.catalog.ops import Attributes, Op
 from backhaul_proto.catalog.promotion import promote
+from backhaul_proto.kept_calls import kept_by_size
 from backhaul_server.engine import ops
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
 from backhaul_server.engine.dual import DualFunctions
@@ -118,7 +119,7 @@ class Engine:
         self.keep_bytes = keep_bytes
         self.plain = Functions(self.xp)
         self.duals = DualFunctions(self.plain)
-        self.prepare_bound = lru_cache(maxsize=16384)(self._prepare)
+        self.prepare_bound = kept_by_size(16384, catalog.weigh_call)(self._prepare)
 
     def prepare(
         self, name: str, attributes: Mapping[str, Any], avals: tuple[Aval, ...]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -34,9 +33,10 @@ _TRSM: Final = _routines(blas, "trsm")
 _TRANSPOSITIONS: Final = {"N": 0, "T": 1, "C": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
+class Factors(NamedTuple):
     """LU factors of a matrix or a stack of them.
+
+    A tuple, so that what a tape holds is counted with them (`tape_memory`).
 
     Attributes:
         matrix: what was factorised.

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
@@ -17,15 +17,25 @@ from google.protobuf.message import Message
 
 from backhaul_proto import codec, tensors
 from backhaul_proto._version import __version__
+from backhaul_proto.bounds import MAX_NAMED, MAX_OPERANDS, check_count
 from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import INEXACT, Aval
 from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.errors import BackhaulError, DeadlineExceeded, from_wire, make_error
-from backhaul_proto.messages import PROTOCOL, Answer, Array, Execute, Limits, SessionSummary
+from backhaul_proto.messages import (
+    PROTOCOL,
+    Answer,
+    Array,
+    ContractionCost,
+    Execute,
+    Limits,
+    SessionSummary,
+)
 from backhaul_proto.units import size
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.einsum.explain import explain
-from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.engine import Engine, PreparedCall
+from backhaul_server.engine.interruption import interruptible
 from backhaul_server.engine.rules import Derivatives, derivatives
 from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
@@ -108,6 +118,11 @@ class Dispatcher:
         self._sessions = SessionTable(
             self._engines, self.pool, codec.read_block, self.limits, clock, self.work
         )
+
+    @property
+    def held_bytes(self) -> int:
+        """What all sessions hold and have set aside, at most."""
+        return self.pool.used
 
     @classmethod
     def local(cls) -> Dispatcher:
@@ -265,10 +280,12 @@ class Dispatcher:
     def _list_ops(self, *_: Any) -> Parts:
         return _header(_ops_message())
 
-    def _infer(self, request: service_pb2.InferRequest, *_: Any) -> Parts:
+    def _infer(
+        self, request: service_pb2.InferRequest, _: Any, principal: str, call: Call
+    ) -> Parts:
         given = catalog.by_name(codec.read_attributes(request.attributes), request.op)
-        avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
-        prepared = self.engine.prepare(request.op, given, tuple(avals))
+        avals = _avals(request.operands)
+        prepared = self._prepared(request.op, given, tuple(avals), call)
         return _header(
             service_pb2.InferResponse(
                 results=map(codec.type_message, prepared.results),
@@ -282,16 +299,19 @@ class Dispatcher:
     ) -> Parts:
         entry = catalog.get("einsum")
         given = catalog.by_name(codec.read_attributes(request.attributes), entry.name)
-        avals = [codec.read_type(each, f"operand {i}") for i, each in enumerate(request.operands)]
-        attributes = catalog.bind(entry, given)
-        (result,) = catalog.infer(entry, attributes, tuple(avals))
+        avals = _avals(request.operands)
         limit = self._engines.limit_of(request.memory_limit)
         keep_bytes = self._engines.of(limit).keep_bytes
-        resolved = resolve(tuple(each.shape for each in avals), **dict(attributes))
-        dtypes = tuple(each.dtype for each in avals)
-        cost = self._worker.run(
-            call, None, lambda _: explain(resolved, dtypes, result.dtype, keep_bytes)
-        )
+
+        def explained(interrupt: Interrupt) -> tuple[ContractionCost, Aval]:
+            attributes = catalog.bind(entry, given)
+            (result,) = catalog.infer(entry, attributes, tuple(avals))
+            resolved = resolve(tuple(each.shape for each in avals), **dict(attributes))
+            dtypes = tuple(each.dtype for each in avals)
+            with interruptible(interrupt):
+                return explain(resolved, dtypes, result.dtype, keep_bytes), result
+
+        cost, result = self._worker.run(call, None, explained)
         return _header(codec.cost_message(cost, result))
 
     def _open_session(
@@ -411,6 +431,7 @@ class Dispatcher:
     def _release(
         self, request: service_pb2.ReleaseRequest, _: Any, principal: str, call: Call
     ) -> Parts:
+        check_count("nodes in a list", len(request.nodes), MAX_NAMED)
         session, nodes = request.session, list(request.nodes)
         self._worker.run(
             call,
@@ -432,6 +453,7 @@ class Dispatcher:
     def _apply(
         self, request: service_pb2.ApplyRequest, _: Any, principal: str, call: Call
     ) -> Parts:
+        check_count("operands of a step", len(request.operands), MAX_OPERANDS)
         count = self._result_count(request, principal, call)
         infos = self._record(plain.apply(request, count), principal, call, count=count)
         return _header(service_pb2.ApplyResponse(nodes=infos))
@@ -515,7 +537,18 @@ class Dispatcher:
             return tuple(session.describe(each).aval for each in request.operands)
 
         kinds = self._worker.run(call, (principal, request.session.id), avals)
-        return len(self.engine.prepare(request.op, given, kinds).results)
+        return len(self._prepared(request.op, given, kinds, call).results)
+
+    def _prepared(
+        self, op: str, given: Mapping[str, Any], avals: tuple[Aval, ...], call: Call
+    ) -> PreparedCall:
+        """The call of an op, in turn with all else that computes: it may search for long."""
+
+        def prepared(interrupt: Interrupt) -> PreparedCall:
+            with interruptible(interrupt):
+                return self.engine.prepare(op, given, avals)
+
+        return self._worker.run(call, None, prepared)
 
 
 HANDLERS: Final[dict[str, Handler]] = {
@@ -561,6 +594,12 @@ def guarded(method: str, answer: Callable[[], T]) -> T:
             "the call.",
             incident=incident,
         ) from None
+
+
+def _avals(operands: Sequence[Any]) -> list[Aval]:
+    """What a request says of operands that it does not have."""
+    check_count("operands of a step", len(operands), MAX_OPERANDS)
+    return [codec.read_type(each, f"operand {i}") for i, each in enumerate(operands)]
 
 
 def request_type(method: str) -> type[Message]:

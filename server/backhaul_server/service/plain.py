@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from backhaul_proto import codec, tensors
+from backhaul_proto.bounds import MAX_ATTRIBUTE_BYTES, MAX_OPERANDS, check_count
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import (
     CONSTANT,
@@ -38,6 +39,8 @@ def leaf(request: service_pb2.LeafRequest) -> Execute:
 
 def einsum(request: service_pb2.EinsumRequest) -> Execute:
     """Einsum as a block of one step."""
+    check_count("operands of a step", len(request.operands), MAX_OPERANDS)
+    check_count("bytes of attributes of a step", request.ByteSize(), MAX_ATTRIBUTE_BYTES)
     attributes: list[tuple[str, Any]] = []
     if request.subscripts or not (request.labels or request.HasField("output")):
         attributes.append(("subscripts", request.subscripts))
@@ -51,6 +54,7 @@ def einsum(request: service_pb2.EinsumRequest) -> Execute:
 
 def apply(request: service_pb2.ApplyRequest, result_count: int) -> Execute:
     """Apply as a block of one step."""
+    check_count("operands of a step", len(request.operands), MAX_OPERANDS)
     attributes = codec.read_attributes(request.attributes)
     call = Call(request.op, attributes, len(request.operands), result_count)
     return _execute(request.session, _block(call, request.node, list(request.operands)))

@@ -13,6 +13,7 @@ from backhaul_proto.catalog import ops as catalog
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes, Op
 from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.kept_calls import weight
 from backhaul_proto.messages import (
     LEAF_WITH_TANGENT,
     LEAVES,
@@ -24,6 +25,7 @@ from backhaul_proto.messages import (
 )
 from backhaul_server.engine.checks import Described, check_leaf
 from backhaul_server.engine.engine import Engine, PreparedCall
+from backhaul_server.engine.interruption import interruptible, nothing
 from backhaul_server.engine.tape_memory import Held
 from backhaul_server.tally import Count
 
@@ -31,9 +33,14 @@ Decode = Callable[[bytes], Block]
 
 _PLANS_KEPT: Final = 8
 BLOCKS_BYTES: Final = 128 << 20
-# What Python's objects take a step, about.
+# What Python's objects take, about: a step, an operand beyond two of a step, a call, a number or letter
+# of an attribute.
 _DECODED_STEP: Final = 50
+_DECODED_OPERAND: Final = 16
+_DECODED_CALL: Final = 300
+_DECODED_NUMBER: Final = 40
 _PLANNED_STEP: Final = 200
+_PLANNED_OPERAND: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,7 @@ class KnownBlock:
         sent_bytes: what it had on the wire.
         tensor_count: how many tensors of a request its sources take.
         planned: counts the plans that are made.
+        call_bytes: what its calls take, about.
         plans: the latest.
         counted: the bytes that the cache counts it with.
     """
@@ -106,6 +114,7 @@ class KnownBlock:
     sent_bytes: int
     tensor_count: int
     planned: Count
+    call_bytes: int
     plans: OrderedDict[object, Plan] = field(default_factory=OrderedDict)
     counted: int = 0
 
@@ -113,10 +122,19 @@ class KnownBlock:
     def nbytes(self) -> int:
         """What it takes with its plans, about."""
         steps = len(self.block.steps)
-        return self.sent_bytes + steps * (_DECODED_STEP + _PLANNED_STEP * len(self.plans))
+        further = max(0, len(self.block.operands) - 2 * steps)
+        planned = steps * _PLANNED_STEP + further * _PLANNED_OPERAND
+        decoded = self.sent_bytes + steps * _DECODED_STEP + further * _DECODED_OPERAND
+        return decoded + self.call_bytes + planned * len(self.plans)
 
-    def plan(self, engine: Engine, inputs: Sequence[Described], tensors: Sequence[Aval]) -> Plan:
-        """The plan for these inputs and for the tensors that its sources take."""
+    def plan(
+        self,
+        engine: Engine,
+        inputs: Sequence[Described],
+        tensors: Sequence[Aval],
+        interrupt: Callable[[], None] = nothing,
+    ) -> Plan:
+        """The plan for these inputs and for the tensors that its sources take; ``interrupt`` may stop it."""
         key = (
             engine,
             tuple((each.aval, each.requires_grad) for each in inputs),
@@ -125,7 +143,8 @@ class KnownBlock:
         found = self.plans.get(key)
         if found is None:
             self.planned.add()
-            found = _plan(self, engine, inputs, tensors)
+            with interruptible(interrupt):
+                found = _plan(self, engine, inputs, tensors)
             self.plans[key] = found
             if len(self.plans) > _PLANS_KEPT:
                 self.plans.popitem(last=False)
@@ -231,7 +250,14 @@ def _check(block: Block, nbytes: int, planned: Count) -> KnownBlock:
             f"The steps of the block take {needed} operands, but it has {len(block.operands)}.",
         )
     taken = [call.tensor_count for call in block.calls]
-    return KnownBlock(block, calls, nbytes, sum(taken[i] for i in block.steps), planned)
+    tensor_count = sum(taken[i] for i in block.steps)
+    call_bytes = sum(map(_call_bytes, block.calls))
+    return KnownBlock(block, calls, nbytes, tensor_count, planned, call_bytes)
+
+
+def _call_bytes(call: Call) -> int:
+    numbers = sum(weight(value) for _, value in call.attributes)
+    return _DECODED_CALL + _DECODED_NUMBER * numbers
 
 
 def _bind(call: Call) -> tuple[Op, Attributes] | str:

@@ -34,6 +34,7 @@ from backhaul_server.sessions.budget import Budget
 from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.keeping import MAX_NODE_ID, Keep, check_keep_from
 from backhaul_server.sessions.lease import Lease
+from backhaul_server.sessions.node_count import NodeCount
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check, kind_of
 from backhaul_server.tally import Done, Work
@@ -95,6 +96,7 @@ class Session:
         self._last = _Committed()
         self._to_release: Sequence[int] = ()
         self._budget = Budget(memory_limit, pool, self._nodes, principal)
+        self._node_count = NodeCount(self._nodes)
 
     @property
     def memory_limit(self) -> int:
@@ -124,8 +126,9 @@ class Session:
                 return self._answer(request, last.base_id, last.failures, {}, keep)
         self._release_pending()
         made: dict[int, Node] = {}
-        base_id, plan, inputs = self._planned(request)
+        base_id, plan, inputs = self._planned(request, interrupt)
         self._check_questions(request, base_id, plan)
+        self._node_count.admit(0 if plan is None else len(plan.results))
         had_tangent = self._tape.has_tangent
         self._budget.admit(request, plan, inputs, base_id, claim)
         try:
@@ -167,6 +170,7 @@ class Session:
             self._find(each)
         nodes = [self._nodes.pop(each, None) for each in ids]
         self._budget.freed(sum([node.aval.nbytes for node in nodes if node is not None]))
+        self._node_count.released()
 
     def let_go(self, ids: Sequence[int], answered: int) -> None:
         """Let go of nodes now, those that are there, and of what an answered request released.
@@ -179,6 +183,7 @@ class Session:
             self._nodes.pop(each, None)
         if answered and answered == self._last.seq:
             self._release_pending()
+        self._node_count.released()
 
     def describe(self, node: int) -> Described:
         """What is known of a node without its value."""
@@ -246,6 +251,7 @@ class Session:
             self._nodes.pop(each, None)
         self._to_release = ()
         self._budget.released()
+        self._node_count.released()
 
     def _commit(
         self,
@@ -256,6 +262,7 @@ class Session:
         kept: Sequence[GradientSet],
     ) -> None:
         self._nodes.update(made)
+        self._node_count.made(len(made))
         self._highest_id = max(self._highest_id, max(made, default=0))
         if request.seq:
             self._last = _Committed(
@@ -265,7 +272,9 @@ class Session:
 
     # The block
 
-    def _planned(self, request: Execute) -> tuple[int, Plan | None, list[Node]]:
+    def _planned(
+        self, request: Execute, interrupt: Interrupt
+    ) -> tuple[int, Plan | None, list[Node]]:
         if request.block is None:
             return 0, None, []
         known = self._blocks.find(self._principal, request.block)
@@ -282,7 +291,8 @@ class Session:
             )
         inputs = [self._find(each) for each in request.block.inputs]
         tensors = [_aval_of(each) for each in request.tensors[: known.tensor_count]]
-        plan = known.plan(self._engine, [describe(node) for node in inputs], tensors)
+        described = [describe(node) for node in inputs]
+        plan = known.plan(self._engine, described, tensors, interrupt)
         base_id = request.block.base_id or self._highest_id + 1
         if not self._highest_id < base_id <= MAX_NODE_ID - len(plan.results):
             raise make_error(

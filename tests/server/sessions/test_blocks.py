@@ -54,7 +54,7 @@ def test_a_block_is_decoded_once_and_is_its_owner_s() -> None:
 def test_blocks_with_their_plans_take_at_most_what_they_may() -> None:
     engine = Engine()
     blocks = [chain(steps) for steps in range(100, 110)]
-    cache = BlockCache(codec.read_block, max_bytes=100_000)
+    cache = BlockCache(codec.read_block, max_bytes=102_000)
     for sent, _ in blocks:
         cache.find("", sent)
     kept = [is_kept(cache, named) for _, named in blocks]

@@ -7,6 +7,7 @@ lists. So what comes after reads one form, and sorting labels is NumPy's order o
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +46,7 @@ class Expression:
         """The label as the user wrote it; for an ellipsis axis (below zero) a description."""
         if label < 0:
             return f"axis {label - ELLIPSIS} of '...'"
-        return repr(chr(label)) if self.lettered else str(label)
+        return repr(chr(label)) if self.lettered and label <= sys.maxunicode else str(label)
 
     def term(self, operand: int) -> str:
         """The operand's term as the user wrote it."""

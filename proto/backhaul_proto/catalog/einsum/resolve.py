@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from string import ascii_letters
 from typing import Final
 
@@ -19,6 +18,7 @@ from backhaul_proto.catalog.einsum.notation import (
 )
 from backhaul_proto.catalog.einsum.optimize import check_search, path_and_optimize
 from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.kept_calls import kept_by_size, weight
 
 MAX_RANK: Final = 64
 """NumPy's limit on the number of axes."""
@@ -65,7 +65,11 @@ def symbol(label: int) -> str:
     return chr(point if point < 0xD800 else point + 0x800)  # past the surrogates
 
 
-@lru_cache(maxsize=1024)
+def _weigh(shapes: tuple[Shape, ...], **attributes: object) -> int:
+    return len(shapes) + sum(map(weight, attributes.values()))
+
+
+@kept_by_size(1024, _weigh)
 def resolve(
     shapes: tuple[Shape, ...],
     *,

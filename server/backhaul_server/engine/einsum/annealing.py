@@ -11,6 +11,7 @@ import random
 from typing import Final
 
 from backhaul_server.engine.einsum.trees import Tree
+from backhaul_server.engine.interruption import checkpoint
 
 HOT: Final = 0.5
 """The temperature to begin at: there, moves to e times the cost are accepted with probability exp(-2)."""
@@ -28,6 +29,7 @@ def anneal(tree: Tree, sweeps: int, rng: random.Random, hot: float = HOT) -> Non
     nodes = range(count, len(labels))
     draw = rng.random
     for sweep in range(sweeps):
+        checkpoint()
         temperature = hot * (_COLD / hot) ** (sweep / sweeps)
         for node in nodes:
             inner, c = left[node], right[node]

@@ -14,9 +14,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
+from backhaul_proto.kept_calls import kept_by_size
 from backhaul_server.engine.einsum.layout import volume
 from backhaul_server.engine.einsum.plan import Binary, Plan, Unary, kept
 from backhaul_server.engine.phantom import Ledger, Phantom, PhantomNamespace
@@ -24,7 +24,11 @@ from backhaul_server.engine.phantom import Ledger, Phantom, PhantomNamespace
 _UNITS: Final = 20  # bits
 
 
-@lru_cache(maxsize=1024)
+def _weigh(plan: Plan, keep_bytes: int | None) -> int:
+    return plan.operands
+
+
+@kept_by_size(1024, _weigh)
 def keeping(plan: Plan, keep_bytes: int | None) -> Plan:
     """The plan, which holds intermediates of at most this many bytes for its derivatives; None: all."""
     if keep_bytes is None or True not in plan.kept[plan.operands :]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from backhaul_server.engine.einsum.layout import Ints
 from backhaul_server.engine.einsum.trees import Network
+from backhaul_server.engine.interruption import checkpoint
 
 
 def eliminate(network: Network, rng: random.Random, noise: float) -> list[Ints]:
@@ -35,6 +36,7 @@ def eliminate(network: Network, rng: random.Random, noise: float) -> list[Ints]:
         """Small arrays first, each with what gives the smallest product."""
         while len(numbers) > 1:
             numbers.sort(key=lambda number: volumes[arrays[number]])
+            checkpoint()
             first = numbers.pop(0)
             labels = arrays.pop(first)
             second = min(numbers, key=lambda number: volumes[arrays[number] | labels])
@@ -46,6 +48,7 @@ def eliminate(network: Network, rng: random.Random, noise: float) -> list[Ints]:
         return numbers[0]
 
     while scores:
+        checkpoint()
         bit = min(scores, key=scores.__getitem__)
         del scores[bit]
         result = multiply([number for number, labels in arrays.items() if labels & bit])

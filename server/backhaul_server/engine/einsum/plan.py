@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from backhaul_proto.catalog.avals import real_dtype
 from backhaul_proto.catalog.einsum import MAX_RANK, Einsum
 from backhaul_proto.errors import make_error
+from backhaul_proto.kept_calls import kept_by_size
 from backhaul_server.engine.einsum.contraction import Kinds, Wish, choose_order, lower, wish
 from backhaul_server.engine.einsum.layout import Ints, Layout, only, volume
 from backhaul_server.engine.einsum.order import subtree_order
@@ -97,7 +97,11 @@ class Plan:
     only: Unary | Binary | None
 
 
-@lru_cache(maxsize=1024)
+def _weigh(einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype) -> int:
+    return len(dtypes)
+
+
+@kept_by_size(1024, _weigh)
 def make_plan(einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype) -> Plan:
     """The plan for operands of these dtypes, which keeps all that a derivative needs.
 

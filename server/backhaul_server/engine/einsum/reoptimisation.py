@@ -12,6 +12,7 @@ from typing import Final
 
 from backhaul_server.engine.einsum.layout import Ints
 from backhaul_server.engine.einsum.trees import Network, Tree
+from backhaul_server.engine.interruption import checkpoint
 
 Split = tuple[int, int]
 
@@ -33,6 +34,7 @@ def reoptimise(tree: Tree, splits: int, size: int = SIZE) -> int:
         for node in tree.inner():
             if tried >= splits:
                 return tried
+            checkpoint()
             inner, leaves = _subtree(tree, node, size)
             if len(leaves) < 3:
                 continue
@@ -123,6 +125,8 @@ def solve(
         rest = members & (members - 1)
         if not rest:
             continue
+        if not members & 63:
+            checkpoint()
         own = written[results[members]]
         least = limit - own
         if least <= 0.0:

@@ -22,6 +22,7 @@ from backhaul_server.engine.einsum.named import find_named
 from backhaul_server.engine.einsum.reoptimisation import SIZE, best_tree, reoptimise
 from backhaul_server.engine.einsum.starts import Starts
 from backhaul_server.engine.einsum.trees import Labels, Network, Tree
+from backhaul_server.engine.interruption import Watched
 
 _SECONDS: Final = 1e-9
 """How long to search for each multiplication of what is found.
@@ -39,6 +40,9 @@ _START: Final = 1e-4  # a start, per operand
 _SCAN: Final = 2e-7  # a start, per pair of operands
 _MOVE: Final = 1e-6  # of annealing
 _SPLIT: Final = 2e-7  # of exact search
+
+_UNWATCHED: Final = 100
+"""Operands up to which a single search of opt_einsum need not be stopped: it takes some 0.1 s."""
 
 _SWEEPS: Final = 100  # of annealing, for a new tree; ten times as many for the best one
 _NEW: Final = 0.6  # the part of the time for new trees
@@ -61,6 +65,8 @@ def find_order(
     if len(members) == 2:
         return [(0, 1)]
     size_of = {label: max(sizes[label], 1) for each in members for label in each}
+    if len(members) > _UNWATCHED:
+        size_of = Watched(size_of)
     if search is not None and search != "auto-hq":
         return find_named(search, members, kept, size_of)
     network = Network.of(members, kept, size_of)

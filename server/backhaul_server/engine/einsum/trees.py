@@ -18,6 +18,8 @@ WRITE: Final = 32.0
 LARGE: Final = 2.0**27
 """Elements of a result (1 GiB of float64) from which on size costs more than in proportion."""
 _KEPT: Final = 2**16
+_MOST: Final = 1e150
+"""A volume that is told of all larger ones too, so that no cost is infinite."""
 
 
 class Volumes(dict[int, float]):
@@ -34,9 +36,13 @@ class Volumes(dict[int, float]):
         if len(self) >= _KEPT:
             self.clear()
         volume = 1.0
-        for mask, size in self._groups:
-            if common := labels & mask:
-                volume *= size ** common.bit_count()
+        try:
+            for mask, size in self._groups:
+                if common := labels & mask:
+                    volume *= size ** common.bit_count()
+        except OverflowError:
+            volume = _MOST
+        volume = min(volume, _MOST)
         self[labels] = volume
         return volume
 
