@@ -236,6 +236,7 @@ def test_sessions_together_keep_to_the_servers_memory() -> None:
         assert float(bh.sum(x)) == 100_000.0
         y = second.leaf(ROWS)
         twice = y + y
+        connection.timeout = 3.0  # so long the second one waits for the first
         with pytest.raises(bh.ServerBusy, match="the other sessions of the server hold") as caught:
             twice.numpy()
         facts = {"needed": "1600000", "held": "800008", "limit": "2000000", "retry_after": "1.0"}
