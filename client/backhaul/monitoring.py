@@ -80,7 +80,7 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
         table.add_row(
             each.digest.hex(),
             f"{info.nodes:,}",
-            size(info.bytes),
+            _held(each),
             _time(info.age_seconds),
             _lease(info),
             f"{info.steps:,}",
@@ -145,7 +145,7 @@ def _page(target: str, version: str, rows: Sequence[Row]) -> Group:
             row.session.digest.hex(),
             f"{row.load:.0%}",
             f"{row.steps_per_second:,.0f}",
-            size(info.bytes),
+            _held(row.session),
             size(info.memory_limit),
             _lease(info),
             _time(info.age_seconds),
@@ -169,6 +169,11 @@ def _console() -> Console:
 
 def _state(session: SessionSummary) -> str:
     return "busy" if session.busy else ""
+
+
+def _held(session: SessionSummary) -> str:
+    """The bytes of a session; while it computes the server knows a bound alone."""
+    return f"{'≤ ' if session.busy else ''}{size(session.info.bytes)}"
 
 
 def _lease(info: SessionInfo) -> str:
