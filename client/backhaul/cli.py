@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -13,6 +16,8 @@ from typer.core import TyperGroup
 
 import backhaul
 from backhaul import demo as demonstration
+from backhaul.endpoint import endpoint
+from backhaul.monitoring import show_sessions, show_top
 from backhaul_proto import tokens
 from backhaul_proto.errors import BackhaulError
 
@@ -63,6 +68,7 @@ TlsKey = Annotated[Path | None, typer.Option(help="Its private key (PEM).")]
 TlsName = Annotated[
     str | None, typer.Option(help="Name that the server's certificate has; else the target's host.")
 ]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for an answer.")]
 
 token_app = typer.Typer(name="token", help="Tokens of a server's callers.", no_args_is_help=True)
 app.add_typer(token_app)
@@ -102,7 +108,12 @@ def demo(
 @app.command()
 def ping(
     target: Target = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 5.0,
+    count: Annotated[int, typer.Option(min=1, help="Round trips to time.")] = 1,
+    health: Annotated[
+        bool,
+        typer.Option("--health", help="Ask the health service alone; status 0 if it says SERVING."),
+    ] = False,
+    timeout: Timeout = 5.0,
     token: Token = None,
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
@@ -114,28 +125,77 @@ def ping(
 
     Example: backhaul ping localhost:50051
     """
-    try:
-        tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
-        with backhaul.connect(target, token=token, tls=tls, timeout=timeout) as connection:
-            connection.ping()  # the first one also makes the connection
-            seconds = connection.ping()
-            info = connection.info()
-    except BackhaulError as error:
-        _fail(str(error))
+    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
+    if health:
+        _check_health(target, token, tls, timeout, as_json=as_json)
+        return
+    with _connected(target, token, tls, timeout) as connection:
+        connection.ping()  # the first one also makes the connection
+        ms = [connection.ping() * 1e3 for _ in range(count)]
+        info = connection.info()
+    low, middle, high = min(ms), statistics.median(ms), max(ms)
     if as_json:
         facts = {
             "target": connection.target,
-            "ms": seconds * 1e3,
+            "ms": middle,
             "version": info.version,
             "protocol": info.protocol,
             "backend": info.backend,
+            "count": count,
+            "min_ms": low,
+            "max_ms": high,
         }
         print(json.dumps(facts))
-    else:
-        print(
-            f"{connection.target}: backhaul {info.version} ({info.protocol}, {info.backend}), "
-            f"{seconds * 1e3:.2f} ms"
-        )
+        return
+    took = f"{middle:.2f} ms"
+    if count > 1:
+        took = f"{count} round trips, ms: min {low:.2f}, median {middle:.2f}, max {high:.2f}"
+    print(f"{connection.target}: backhaul {info.version} ({info.protocol}, {info.backend}), {took}")
+
+
+@app.command()
+def sessions(
+    target: Target = None,
+    timeout: Timeout = 5.0,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_name: TlsName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False,
+) -> None:
+    """List your own sessions on a server: by digests, nobody learns an id.
+
+    Example: backhaul sessions localhost:50051
+    """
+    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
+    with _connected(target, token, tls, timeout) as connection:
+        show_sessions(connection, as_json=as_json)
+
+
+@app.command()
+def top(
+    target: Target = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Refreshes before it ends; else at Ctrl-C.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Short for --count 1.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between refreshes.")] = 1.0,
+    timeout: Timeout = 5.0,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_name: TlsName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object each refresh.")] = False,
+) -> None:
+    """Watch your own sessions on a server, those that compute most first.
+
+    Example: backhaul top localhost:50051
+    """
+    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
+    with _connected(target, token, tls, timeout) as connection, suppress(KeyboardInterrupt):
+        show_top(connection, count=1 if once else count, interval=interval, as_json=as_json)
 
 
 @token_app.command("new")
@@ -173,6 +233,39 @@ def main() -> NoReturn:
     """Run the command line."""
     app()
     sys.exit()
+
+
+@contextmanager
+def _connected(
+    target: str | None, token: str | None, tls: backhaul.TLS | None, timeout: float
+) -> Iterator[backhaul.Connection]:
+    """A connection. What goes wrong with it is one line on stderr, and status 1."""
+    try:
+        with backhaul.connect(target, token=token, tls=tls, timeout=timeout) as connection:
+            yield connection
+    except BackhaulError as error:
+        _fail(str(error))
+
+
+def _check_health(
+    target: str | None,
+    token: str | None,
+    tls: backhaul.TLS | None,
+    timeout: float,
+    *,
+    as_json: bool,
+) -> None:
+    from backhaul.transport.health import SERVING, Probe
+
+    try:
+        given = endpoint(target, token, tls, timeout)
+        status = Probe(given).check(given.timeout)
+    except BackhaulError as error:
+        _fail(str(error))
+    facts = {"target": str(given.target), "status": status}
+    print(json.dumps(facts) if as_json else f"{given.target}: {status}")
+    if status != SERVING:
+        raise typer.Exit(1)
 
 
 def _tls(

@@ -69,8 +69,8 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
         if stub is None:
             stub = self._wire.unary_unary(f"/{SERVICE}/{method}", None, None)
             self._stubs[method] = stub
-        with self._errors(timeout, len(data)):
-            response = await stub(data, timeout=timeout, metadata=self._metadata_of(session))
+        with self._calling(method, session) as metadata, self._errors(timeout, len(data)):
+            response = await stub(data, timeout=timeout, metadata=metadata)
         return self._response(reply, response)
 
     async def execute(self, request: Execute, *, timeout: float | None) -> Answer:
@@ -106,9 +106,12 @@ class AsyncGrpcTransport(ChannelUser, AsyncTransport):
         self._check_usable()
         self.calls[METHOD] += 1
         outgoing = Outgoing(call.header, call.tensors)
-        with self._errors(timeout, nbytes(call)):
+        with (
+            self._calling(METHOD, call.session) as metadata,
+            self._errors(timeout, nbytes(call)),
+        ):
             stub: Any = self._wire.stream_stream(f"/{SERVICE}/{METHOD}", None, None)
-            begun = stub(timeout=timeout, metadata=self._metadata_of(call.session))
+            begun = stub(timeout=timeout, metadata=metadata)
             with nullcontext() if self._reporting is None else self._reporting() as report:
                 return call.read(*await converse_awaited(begun, outgoing, report))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,13 +16,13 @@ from backhaul.targets import Target
 from backhaul.tls import TLS
 from backhaul.transport import Reply, TransportState
 from backhaul.transport.statuses import error_of, message_too_large
+from backhaul.transport.tracing import Metadata, Tracing, tracing
 from backhaul_proto import codec, tensors
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SESSION_METADATA, Limits
 from backhaul_proto.shared import SharedArray
 
 Array = np.ndarray[Any, Any]
-Metadata = tuple[tuple[str, str], ...]
 
 _OPTIONS: Final = (
     # Ours are checked here, where the error can say what to do.
@@ -67,6 +69,10 @@ class ChannelUser(TransportState):
             if tls.server_name is not None:
                 self._options += (("grpc.ssl_target_name_override", tls.server_name),)
 
+    @cached_property
+    def _tracing(self) -> Tracing | None:
+        return tracing(self.target)
+
     def _channel(self, of: Any) -> Any:
         """A new channel, by gRPC's module for it."""
         address, options = self.target.address, self._options
@@ -81,10 +87,14 @@ class ChannelUser(TransportState):
             raise message_too_large(self.target, len(data), self.limits.max_message_bytes)
         return data
 
-    def _metadata_of(self, session: bytes | None) -> Metadata:
-        if session is None:
-            return self._metadata
-        return (*self._metadata, (SESSION_METADATA, session.hex()))
+    def _calling(self, method: str, session: bytes | None) -> AbstractContextManager[Metadata]:
+        """The metadata of a call, which is made and ends in this context: its span, where it is traced."""
+        metadata = self._metadata
+        if session is not None:
+            metadata = (*metadata, (SESSION_METADATA, session.hex()))
+        if self._tracing is None:
+            return nullcontext(metadata)
+        return self._tracing.call(method, metadata)
 
     def _response(self, reply: type[Reply], response: bytes) -> tuple[Reply, Sequence[Array]]:
         message = codec.parse(reply, response)

@@ -29,6 +29,7 @@ from backhaul.transport.delivery import (
 )
 from backhaul.transport.shared_memory import OF_SEGMENTS, Loan, SharedMemory
 from backhaul.transport.streams import METHOD, converse
+from backhaul.transport.tracing import Metadata
 from backhaul.unusable import connection_closed
 from backhaul_proto import codec, tensors
 from backhaul_proto.chunks import Outgoing
@@ -197,8 +198,12 @@ class GrpcTransport(ChannelUser, Transport):
         self._check_usable()
         with self._lock:
             self.calls[METHOD] += 1
+        with self._calling(METHOD, call.session) as metadata:
+            return self._stream_with(metadata, call, timeout)
+
+    def _stream_with(self, metadata: Metadata, call: Call[Answer], timeout: float | None) -> Answer:
         outgoing = Outgoing(call.header, call.tensors)
-        metadata, stub = self._metadata_of(call.session), self._wire.stream()
+        stub = self._wire.stream()
 
         def begin(messages: Iterator[bytes]) -> Any:
             return stub(messages, timeout=timeout, metadata=metadata)
@@ -216,17 +221,22 @@ class GrpcTransport(ChannelUser, Transport):
         except ValueError as error:
             if not self._closed or isinstance(error, BackhaulError):
                 raise
-            raise connection_closed(self.target) from None  # as in _exchange
+            raise connection_closed(self.target) from None  # as in _exchange_with
         except BackhaulError:
             raise
         except BaseException:
-            self._wire = _Wire(self._channel(grpc))  # as in _exchange
+            self._wire = _Wire(self._channel(grpc))  # as in _exchange_with
             raise
 
     def _exchange(
         self, method: str, data: bytes, timeout: float | None, session: bytes | None
     ) -> bytes:
-        metadata = self._metadata_of(session)
+        with self._calling(method, session) as metadata:
+            return self._exchange_with(metadata, method, data, timeout)
+
+    def _exchange_with(
+        self, metadata: Metadata, method: str, data: bytes, timeout: float | None
+    ) -> bytes:
         try:
             # A blocking call is half as slow again through a future, and interrupted just as well: what
             # interrupts it (Ctrl-C) lets go of the call, which cancels it on the server too.
