@@ -68,7 +68,7 @@ class Killed:
         self._rng = rng
         self._longest = longest
         self._early = early
-        self._zygote = Zygote("--port", str(free_port()), "--log-level", "error")
+        self._zygote = Zygote(free_port())
         self._changed = threading.Condition()
         self._noticed = False
         self._ended = False

@@ -1,32 +1,32 @@
 """A server process that is there again a few hundredths of a second after it was killed.
 
-``python -m tests.chaos.zygote OPTIONS`` imports what ``backhaul serve`` needs once, and forks the servers, as
-it is told by lines on stdin: ``start``; or ``kill`` (SIGKILL), which it answers when the server is gone.
+``python -m tests.chaos.zygote PORT`` imports what the server needs once, and forks the servers, as it is told
+by lines on stdin: ``start``; or ``kill`` (SIGKILL), which it answers when the server is gone.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from typing import NoReturn
 
-from backhaul.cli import main
-from backhaul_server.cli import serve as _serve  # noqa: F401: imported before the first fork
+from tests.chaos.processes import kill
+
+from backhaul_server.cli import serve
+from backhaul_server.config import ServerSettings
 
 
 class Zygote:
-    """The process that forks servers, told from here; its servers die with it.
+    """The process that forks servers, told from here. When it is told nothing more, it ends with its server.
 
     Attributes:
-        target: where they are, one after the other.
+        target: where the servers are, one after the other.
     """
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, port: int) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.zygote", *options],
+            [sys.executable, "-m", "tests.chaos.zygote", str(port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -55,32 +55,26 @@ class Zygote:
         return process.stdout.readline().strip()
 
 
-def serve(options: Sequence[str]) -> NoReturn:
+def be_server(port: int) -> NoReturn:
     os.close(0)
-    sys.argv = ["backhaul", "serve", *options]
-    main()
+    sys.exit(serve(ServerSettings(port=port, log_level="error")))
 
 
-def forever(options: Sequence[str]) -> None:
+def forever(port: int) -> None:
     """Do what comes on stdin, to its end."""
     server = 0
     for line in sys.stdin:
         if line.strip() == "start":
             server = os.fork()  # gRPC is imported, and not used here
             if not server:
-                serve(options)
+                be_server(port)
         else:
-            _kill(server)
+            kill(server)
             server = 0
             print("killed", flush=True)
     if server:
-        _kill(server)
-
-
-def _kill(server: int) -> None:
-    os.kill(server, signal.SIGKILL)
-    os.waitpid(server, 0)
+        kill(server)
 
 
 if __name__ == "__main__":
-    forever(sys.argv[1:])
+    forever(int(sys.argv[1]))
