@@ -14,7 +14,7 @@ from typing import NoReturn
 from tests.chaos.processes import kill
 
 from backhaul_server.cli import serve
-from backhaul_server.config import ServerSettings
+from backhaul_server.effective import load
 
 
 class Zygote:
@@ -57,7 +57,7 @@ class Zygote:
 
 def be_server(port: int) -> NoReturn:
     os.close(0)
-    sys.exit(serve(ServerSettings(port=port, log_level="error")))
+    sys.exit(serve(load({"port": port, "log_level": "error"}, None).settings))
 
 
 def forever(port: int) -> None:
