@@ -173,9 +173,9 @@ class Run:
             loss = training.step()
         finally:
             outcome.slowest = max(outcome.slowest, time.monotonic() - began)
-            if server.kills // TOLD_EVERY > outcome.kills // TOLD_EVERY:
+            before, outcome.kills = outcome.kills, server.kills
+            if outcome.kills // TOLD_EVERY > before // TOLD_EVERY:
                 print(outcome, flush=True)
-            outcome.kills = server.kills
         outcome.steps += 1
         assert loss == expected.step(), f"another loss after {outcome}"
         server.answered(kills)
