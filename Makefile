@@ -47,7 +47,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test test-gpu lint format types imports docs bench bench-wire bench-peers bench-einsum \
+.PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
 	bench-ops bench-memory ops ops-check settings \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
@@ -118,6 +118,10 @@ TEST_WORKERS ?= auto
 
 test-gpu: $(VENV)/.stamp-dev ## the tests that need an accelerator
 	@$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest -m gpu --lf -x)
+
+chaos: $(VENV)/.stamp-dev ## kills, faults, fuzzing, overload, at length: an hour and a half (ONLY=kills, SEED=1, SHORT=1: a tenth)
+	@$(BIN)/python -m tests.chaos.run $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(SHORT),--short) $(CHAOS_ARGS)
 
 bench: $(VENV)/.stamp-server ## the benchmarks (BENCH_ARGS)
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)

@@ -101,7 +101,7 @@ class Record:
         piece: Piece | None,
         question: Question | None = None,
         sets: Sequence[GradientSet] = (),
-    ) -> None:
+    ) -> Sequence[int]:
         """A request was run: once more where it is known already, after an interrupt.
 
         Args:
@@ -109,17 +109,20 @@ class Record:
             piece: its steps.
             question: what was asked, if the answers stayed on the server.
             sets: those answers.
+
+        Returns:
+            The nodes that they became.
         """
-        if self.given_up is not None:
-            return
-        self.cut(base)
         kept = [node for each in sets for node in (*each.kept, *each.kept_hvps)]
+        if self.given_up is not None:
+            return kept
+        self.cut(base)
         asked = _as_answered(question, sets) if kept else None
-        if piece is None and asked is None:
-            return
-        entry = _entry(base, piece, asked, kept)
-        self._entries.append(entry)
-        self.nbytes += entry.nbytes
+        if piece is not None or asked is not None:
+            entry = _entry(base, piece, asked, kept)
+            self._entries.append(entry)
+            self.nbytes += entry.nbytes
+        return kept
 
     def cut(self, base: int) -> None:
         """Forget the requests from this id on."""

@@ -49,6 +49,7 @@ class Retries:
         longest_pause: seconds that no pause is longer than, if the server does not ask for a longer one.
         patience: seconds that a server which answered before is waited for while it is out of reach, by a
             call without a timeout; with one it is waited for until then. 0: it has as many tries as any.
+        longest_wait: seconds that no pause is longer than while it is waited for.
         clock: seconds, monotonic.
         random: a number from 0 to 1.
     """
@@ -57,6 +58,7 @@ class Retries:
     first_pause: float = 0.1
     longest_pause: float = 2.0
     patience: float = 0.0
+    longest_wait: float = 0.25
     clock: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
 
@@ -119,7 +121,8 @@ class Retries:
                 if leaving or not may_repeat(failed) or (count >= self.tries and not no_end):
                     raise failed
                 # Half of the pause is fixed, so that a server is never asked again at once.
-                longest = min(self.longest_pause, self.first_pause * 2 ** min(count - 1, 30))
+                most = self.longest_wait if waited_for else self.longest_pause
+                longest = min(most, self.first_pause * 2 ** min(count - 1, 30))
                 pause = longest * (1 + self.random()) / 2
                 if asked is not None:
                     pause += asked

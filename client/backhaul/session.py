@@ -198,19 +198,20 @@ class Session:
             self.epoch = answer.epoch
             if answer.limits is not None:
                 self.lease = answer.limits.lease_seconds
+            kept: Sequence[int] = ()
             if self._record is not None:
                 if order.sent < start:
                     self._note_run(start)
                 sets = answer.sets if keep_from(question) else ()
-                self._record.add(start, piece, question, sets)
+                kept = self._record.add(start, piece, question, sets)
             self._order = _Order(seq, end, (), tuple(x for x in order.late if x.seq > seq))
             recorder.sent(end)
             if released:
                 release.difference_update(released)
             if block is not None and block.block is not None:
                 known.add(block.hash)
-            if self._record is not None:
-                self._record.fit(recorder.types, recorder.columns.operands)
+            if self._record is not None:  # the answers that stay get their handles from the caller
+                self._record.fit(recorder.types, recorder.columns.operands, kept)
             return answer
 
     def end(self) -> None:

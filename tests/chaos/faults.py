@@ -34,6 +34,7 @@ SLACK: Final = 2.0
 RECOVERY: Final = 30.0
 """Seconds within which a tape is itself again when the fault is over."""
 QUESTIONS_OF_A_TAPE: Final = 25
+TOLD_EVERY: Final = 200
 LARGE: Final = 1 << 20
 """Elements of a large array: 8 MB."""
 
@@ -91,7 +92,10 @@ class Report:
 
 
 def run(
-    faults: int, seed: int, kinds: Sequence[str] = ("chain", "gradient", "hvp", "stream")
+    faults: int,
+    seed: int,
+    kinds: Sequence[str] = ("chain", "gradient", "hvp", "stream"),
+    timeout: float = TIMEOUT,
 ) -> Report:
     """So many faults, one after the other."""
     rng = random.Random(seed)
@@ -101,7 +105,7 @@ def run(
     proxy = FaultyProxy(server.targets[0])
     try:
         with (
-            bh.connect(proxy.target, timeout=TIMEOUT) as remote,
+            bh.connect(proxy.target, timeout=timeout) as remote,
             bh.connect("embedded") as embedded,
         ):
             here, there = Work(embedded), Work(remote)
@@ -114,8 +118,10 @@ def run(
                 fault = random_fault(rng, "large" if kind == "stream" else "small")
                 where = f"fault {i} ({fault}) in {kind}"
                 proxy.arm(fault)
-                outcome = _asked(ask, expected, TIMEOUT + SLACK, where, report)
+                outcome = _asked(ask, expected, timeout + SLACK, where, report)
                 report.faults += 1
+                if report.faults % TOLD_EVERY == 0:
+                    print(f"{report.faults} faults", flush=True)
                 report.happened += proxy.happened
                 proxy.heal()
                 if outcome != "right" and not _recovers(ask, expected, where, report):

@@ -28,16 +28,16 @@ def shared_memory_files() -> list[str]:
     return sorted(os.listdir("/dev/shm"))
 
 
-def settled(read: Callable[[], int], seconds: float = 30.0) -> int:
-    """A figure once it has not gone down for two seconds; the last one when the time is over."""
+def settled(read: Callable[[], int], quiet: float = 2.0, seconds: float = 30.0) -> int:
+    """A figure once it has not gone down for some seconds; the last one when the time is over."""
     end = time.monotonic() + seconds
     lowest, since = read(), time.monotonic()
     while time.monotonic() < end:
-        time.sleep(0.2)
+        time.sleep(0.1)
         now = read()
         if now < lowest:
             lowest, since = now, time.monotonic()
-        elif time.monotonic() - since > 2:
+        elif time.monotonic() - since > quiet:
             break
     return lowest
 

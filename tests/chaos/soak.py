@@ -131,7 +131,7 @@ def client(target: str, seed: int, stop: Event, reports: Any) -> None:
     reports.put((done, wrong))
 
 
-def run(seconds: float, seed: int, *options: str) -> list[str]:
+def run(seconds: float, seed: int, *options: str, clients: int = CLIENTS) -> list[str]:
     """What was wrong; empty when nothing was."""
     random_ = random.Random(seed)
     start = multiprocessing.get_context("spawn")
@@ -142,7 +142,7 @@ def run(seconds: float, seed: int, *options: str) -> list[str]:
             start.Process(
                 target=client, args=(server.target, random_.getrandbits(32), stop, reports)
             )
-            for _ in range(CLIENTS)
+            for _ in range(clients)
         ]
         for each in processes:
             each.start()

@@ -34,13 +34,12 @@ def checked(report: Report, count: int) -> None:
     assert len(report.outcomes) > 12
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_malformed_requests_end_in_typed_errors(seed: int) -> None:
-    checked(Fuzzer(seed).run(5000), 5000)
+def test_malformed_requests_end_in_typed_errors() -> None:
+    checked(Fuzzer(1).run(3000), 3000)
 
 
 def test_malformed_requests_over_a_socket_end_in_typed_errors() -> None:
-    checked(SocketFuzzer(3).run(1000), 1000)
+    checked(SocketFuzzer(3).run(500), 500)
 
 
 def test_the_same_seed_gives_the_same_requests() -> None:

@@ -175,3 +175,20 @@ def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(bh.InvalidArgument) as error:
             bh.connect("embedded", **given)
         assert error.value.reason == "INVALID_VALUE"
+
+
+def test_gradients_that_stay_are_made_again_where_their_answer_had_the_record_made_smaller(
+    server: Restarted,
+) -> None:
+    def gradients(connection: bh.Connection, between: Callable[[], None]) -> list[bytes]:
+        x = bh.Tape(connection).leaf_with_tangent(np.linspace(0, 1, 100_000), np.ones(100_000))
+        first = x.tape.pullback(bh.sum(x * x * x), fetch=False)[x]
+        second = x.tape.hvp(bh.sum(x * x * first), fetch=False).hvp[x]
+        between()
+        return [(each * 2.0).numpy().tobytes() for each in (first, second)]
+
+    with bh.connect("embedded") as undisturbed:
+        expected = gradients(undisturbed, lambda: None)
+    with bh.connect(server.target, timeout=60, recover=True) as connection:
+        assert gradients(connection, server.restart) == expected
+    assert server.restarts == 1

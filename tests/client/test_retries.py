@@ -65,6 +65,21 @@ def test_after_a_few_tries_the_last_error_is_raised() -> None:
     assert len(time.pauses) == 2
 
 
+def test_a_server_that_is_waited_for_is_tried_often_until_the_patience_ends() -> None:
+    def waited(patience: float, patient: bool) -> Time:
+        time = Time(99)
+        policy = time.policy(tries=3, patience=patience)
+        error = make_error("UNAVAILABLE", "It is down.")
+        with pytest.raises(bh.Unavailable):
+            run(policy.again(error, 100.0, None, may_repeat, Attempt, patient=patient), time.do)
+        return time
+
+    time = waited(10.0, True)
+    assert time.pauses == [0.1, 0.2, *[0.25] * 6]
+    assert 109.0 < time.now <= 111.0
+    assert waited(10.0, False).pauses == waited(0.0, True).pauses == [0.1, 0.2]
+
+
 def test_each_try_gets_what_is_left_and_none_begins_after_the_timeout() -> None:
     time = Time(99)
     with pytest.raises(bh.Unavailable):

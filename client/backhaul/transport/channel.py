@@ -33,9 +33,10 @@ _OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    # gRPC waits up to two minutes before it dials again; a server is restarted sooner.
+    # gRPC waits up to two minutes before it dials again; a server is restarted sooner. Until it dials, every
+    # try of ours fails at once, so it has to dial about as often as we try.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 250),
     # A connection of its own for each Connection: one that broke does not keep a new one waiting.
     ("grpc.use_local_subchannel_pool", 1),
 )
