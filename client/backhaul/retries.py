@@ -113,7 +113,10 @@ class Retries:
                 waited_for = patient and failed.reason in _OUT_OF_REACH and self.patience > 0
                 # A server that says when to come again is asked until there is no time left.
                 no_end = waited_for or (asked is not None and timeout is not None)
-                if not may_repeat(failed) or (count >= self.tries and not no_end):
+                leaving = (
+                    failed.reason == "DRAINING" and not waited_for
+                )  # it will not be there again
+                if leaving or not may_repeat(failed) or (count >= self.tries and not no_end):
                     raise failed
                 # Half of the pause is fixed, so that a server is never asked again at once.
                 longest = min(self.longest_pause, self.first_pause * 2 ** min(count - 1, 30))

@@ -87,8 +87,13 @@ def variable(name: str) -> str:
     return f"{PREFIX}{name.upper()}"
 
 
-_OF_CLIENTS: Final = ("BACKHAUL_TARGET", "BACKHAUL_TOKEN")
-"""Variables that are no settings of the server's."""
+_OF_OTHERS: Final = (
+    "BACKHAUL_TARGET",
+    "BACKHAUL_TOKEN",
+    "BACKHAUL_SERVICE_HOST",
+    "BACKHAUL_SERVICE_PORT",
+)
+"""Variables that are no settings of the server's: clients', and those of a Kubernetes service of its name."""
 
 
 def slips(environment: Iterable[str]) -> dict[str, str]:
@@ -96,7 +101,7 @@ def slips(environment: Iterable[str]) -> dict[str, str]:
     known = [variable(name) for name in ServerSettings.model_fields]
     found = {}
     for each in environment:
-        if each.startswith(PREFIX) and each not in (*known, CONFIG, *_OF_CLIENTS):
+        if each.startswith(PREFIX) and each not in (*known, CONFIG, *_OF_OTHERS):
             near = get_close_matches(each.upper(), known, 1, _LIKE)
             if near:
                 found[each] = near[0]

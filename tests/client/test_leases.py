@@ -180,6 +180,7 @@ def ended(watcher: bh.Connection) -> Callable[[], bool]:
 
 
 def test_a_killed_client_leaves_nothing(leased: str, watcher: bh.Connection) -> None:
+    wait_until(ended(watcher))  # those of the tests before
     process = child(leased, "sys.stdin.read()")
     try:
         assert len(watcher.sessions()) == 1

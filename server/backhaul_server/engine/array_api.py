@@ -91,18 +91,26 @@ class ArrayApiNamespace(Namespace):
 
         def there(x: Any) -> Any:
             if isinstance(x, tuple):
-                return tuple(map(there, x))
+                return _mapped(there, x)
             return self.to_host(x) if hasattr(x, "__dlpack__") else x
 
         def back(x: Any) -> Any:
             if isinstance(x, tuple):
-                return tuple(map(back, x))
+                return _mapped(back, x)
             return self.from_host(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x
 
         def run(*args: Any, **keywords: Any) -> Any:
             return back(function(*there(args), **{name: there(x) for name, x in keywords.items()}))
 
         return run
+
+
+def _mapped(function: Callable[[Any], Any], items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A tuple of the same kind, named ones too."""
+    mapped = map(function, items)
+    make = getattr(items, "_make", None)
+    made: tuple[Any, ...] = tuple(mapped) if make is None else make(mapped)
+    return made
 
 
 def _noted(
