@@ -1,6 +1,6 @@
 """Four times as many clients as the server has slots: is it well, and does it get as much done?
 
-The clients make calls again as the server tells them. What they were refused is known from how many they made.
+The clients make calls again as the server tells them. How many were refused is known from how many they made.
 
 python -m tests.chaos.overload --seconds 60
 """
