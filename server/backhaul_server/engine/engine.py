@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +22,26 @@ from backhaul_server.engine.memory import Need, with_casts
 from backhaul_server.engine.rules import RULES, Array, Rule
 
 assert ops.__all__  # importing the package is what fills RULES
+
+
+class Interruptible:
+    """While this is entered a function is called between the array operations of this thread.
+
+    A class, since a generator in its place would take a microsecond of each call.
+    """
+
+    __slots__ = ("_before", "_checkpoint", "_xp")
+
+    def __init__(self, xp: Namespace, checkpoint: Callable[[], None]) -> None:
+        self._xp = xp
+        self._checkpoint = checkpoint
+
+    def __enter__(self) -> None:
+        xp = self._xp
+        self._before, xp.checkpoint = xp.checkpoint, self._checkpoint
+
+    def __exit__(self, *_: object) -> None:
+        self._xp.checkpoint = self._before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,14 +171,9 @@ class Engine:
             _need(found, avals, results, casts, keywords),
         )
 
-    @contextmanager
-    def interruptible(self, checkpoint: Callable[[], None]) -> Iterator[None]:
+    def interruptible(self, checkpoint: Callable[[], None]) -> Interruptible:
         """Within it, ``checkpoint`` is called between array operations, and may raise to stop the work."""
-        before, self.xp.checkpoint = self.xp.checkpoint, checkpoint
-        try:
-            yield
-        finally:
-            self.xp.checkpoint = before
+        return Interruptible(self.xp, checkpoint)
 
     def cast(self, value: Array, dtype: np.dtype) -> Array:
         """The array in another dtype."""

@@ -579,21 +579,27 @@ def guarded(method: str, answer: Callable[[], T]) -> T:
         return answer()
     except BackhaulError:
         raise
-    except MemoryError as error:
-        raise make_error(
+    except Exception as error:
+        raise typed(method, error) from None
+
+
+def typed(method: str, error: Exception) -> BackhaulError:
+    """Any error as one of ours, in the handling of it; what is no error of the caller's is logged."""
+    if isinstance(error, BackhaulError):
+        return error
+    if isinstance(error, MemoryError):
+        return make_error(
             "MEMORY_LIMIT_EXCEEDED",
             f"The server has not enough memory for this: {error}. Ask for less at once, or release "
             "tensors that are no longer needed.",
-        ) from None
-    except Exception:
-        incident = secrets.token_hex(8)
-        log.exception("internal error", extra={"incident": incident, "method": method})
-        raise make_error(
-            "INTERNAL",
-            f"A bug in the server, logged there as incident {incident}. The tape is as it was before "
-            "the call.",
-            incident=incident,
-        ) from None
+        )
+    incident = secrets.token_hex(8)
+    log.exception("internal error", extra={"incident": incident, "method": method})
+    return make_error(
+        "INTERNAL",
+        f"A bug in the server, logged there as incident {incident}. The tape is as it was before the call.",
+        incident=incident,
+    )
 
 
 def _avals(operands: Sequence[Any]) -> list[Aval]:

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SESSION_METADATA
 from backhaul_proto.v1 import service_pb2
-from backhaul_server.service.dispatch import guarded
+from backhaul_server.service.dispatch import typed
 from backhaul_server.service.draining import Drain
 from backhaul_server.service.status import refuse
 from backhaul_server.sessions.table import digest_of
@@ -148,7 +148,6 @@ class Visit:
     """
 
     __slots__ = (
-        "_admitted",
         "_entry",
         "call",
         "context",
@@ -162,7 +161,6 @@ class Visit:
 
     def __init__(self, entry: Entry, method: str, context: Any) -> None:
         self._entry = entry
-        self._admitted = False
         self.method = method
         self.context = context
         self.principal = ANYONE
@@ -215,9 +213,11 @@ class Visit:
         for each in entry.observers:
             each.began(self)
         try:
-            guarded(self.method, self._let_in)
-        except BackhaulError as error:
-            self._end(error)
+            entry.drain.enter(self.call)
+            self.principal = entry.access.principal(self.context)
+            entry.admission.enter(self.principal, self.method)
+        except Exception as error:
+            self._end(typed(self.method, error))
         return self
 
     def __exit__(
@@ -226,23 +226,16 @@ class Visit:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._admitted:
-            self._admitted = False
-            self._entry.admission.leave(self.principal, self.method)
+        entry = self._entry
+        entry.admission.leave(self.principal, self.method)
         if isinstance(error, BackhaulError):
             self._end(error)
-        self._entry.drain.leave(self.call)
+        entry.drain.leave(self.call)
         broken = None
         if error is not None:
             broken = make_error("CANCELLED", "The call ended before its answer was sent.")
-        for each in self._entry.observers:
+        for each in entry.observers:
             each.ended(self, broken)
-
-    def _let_in(self) -> None:
-        self._entry.drain.enter(self.call)
-        self.principal = self._entry.access.principal(self.context)
-        self._entry.admission.enter(self.principal, self.method)
-        self._admitted = True
 
     def _end(self, error: BackhaulError) -> None:
         self._entry.drain.leave(self.call)

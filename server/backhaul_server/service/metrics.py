@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import HTTPServer
 from threading import Thread
-from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.core import (
@@ -27,15 +26,8 @@ from backhaul_server.service.entry import Visit
 from backhaul_server.service.server import Server
 from backhaul_server.tally import SECONDS, Distribution, Notes, Reading
 
-
-class _Ended(NamedTuple):
-    """A call that ended; the seconds from its arrival to its turn are None when it had none."""
-
-    method: str
-    code: str
-    reason: str
-    seconds: float
-    queued: float | None
+_Ended = tuple[str, str, str, float, float | None]
+"""A call that ended: method, code, reason, seconds, and those until its turn; None when it had none."""
 
 
 class Calls:
@@ -56,9 +48,9 @@ class Calls:
         """One fewer; how it ended, and how long it took."""
         self._inside.discard(visit)
         code, reason = ("OK", "") if error is None else (status_of(error), error.reason)
-        turn, started = visit.call.first_turn, visit.started
-        queued = None if turn is None else turn - started
-        self._notes.take(_Ended(visit.method, code, reason, visit.now() - started, queued))
+        turn = visit.call.first_turn
+        queued = None if turn is None else turn - visit.started
+        self._notes.take((visit.method, code, reason, visit.seconds, queued))
 
     def in_flight(self) -> Counter[str]:
         """How many are in the server, by method."""
@@ -80,10 +72,11 @@ class Calls:
             return self._queued.read()
 
     def _add(self, ended: _Ended) -> None:
-        self._ended[ended.method, ended.code, ended.reason] += 1
-        self._seconds[ended.method].add(ended.seconds)
-        if ended.queued is not None:
-            self._queued.add(ended.queued)
+        method, code, reason, seconds, queued = ended
+        self._ended[method, code, reason] += 1
+        self._seconds[method].add(seconds)
+        if queued is not None:
+            self._queued.add(queued)
 
 
 class ServerCollector(Collector):

@@ -111,7 +111,7 @@ class Budget:
         base_id: int,
         claim: Claim | None = None,
     ) -> None:
-        """Check a request, and set aside what it may use. `done` gives that back.
+        """Check a request, and set aside what it may use. `committed` or `done` gives that back.
 
         Args:
             request: the request.
@@ -155,18 +155,22 @@ class Budget:
         more = Held(sum(each.aval.nbytes for each in kept), 0, 0)
         if plan is not None:
             more = _sum(more, plan.need.made)
+        aside, self._reserved = self._reserved, 0
         with self._lock:
             self._is_counted = False
-            self._hold(_sum(self._held, more))
+            self._hold(_sum(self._held, more), aside)
 
     def done(self) -> None:
-        """The request runs no more."""
+        """The request runs no more. Harmless after `committed`."""
         aside, self._reserved = self._reserved, 0
-        self._pool.give_back(self.principal, aside)
+        if aside:
+            self._pool.give_back(self.principal, aside)
 
-    def _hold(self, held: Held) -> None:
-        if not self._has_ended:
-            self._pool.changed(self, held.bytes - self._held.bytes)
+    def _hold(self, held: Held, aside: int = 0) -> None:
+        if self._has_ended:
+            self._pool.give_back(self.principal, aside)
+        else:
+            self._pool.changed(self, held.bytes - self._held.bytes, aside)
             self._held = held
 
     def _at_most(self, need: BlockNeed, asked: int, question: Question | None) -> int:

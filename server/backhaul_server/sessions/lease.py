@@ -56,16 +56,19 @@ class Lease:
             self._ended = self._ended or self.has_run_out
             return self._ended
 
-    def hold(self) -> None:
-        """It does not run out before `let_go`."""
+    def hold(self) -> float:
+        """It does not run out before `let_go`. Returns the time."""
         with self._lock:
             self._calls += 1
+        return self._clock()
 
-    def let_go(self) -> None:
-        """It is held once less, and begins anew."""
+    def let_go(self) -> float:
+        """It is held once less, and begins anew. Returns the time."""
+        now = self._clock()
         with self._lock:
             self._calls -= 1
-            self._until = self._clock() + self.seconds
+            self._until = now + self.seconds
+        return now
 
     def __enter__(self) -> None:
         self.hold()

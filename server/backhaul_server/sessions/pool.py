@@ -148,10 +148,16 @@ class Pool:
         with self._lock:
             return self._held, self._aside
 
-    def changed(self, share: Share, difference: int) -> None:
-        """A session holds so many bytes more."""
+    def changed(self, share: Share, difference: int, aside: int = 0) -> None:
+        """A session holds so many bytes more, and so many that were set aside for it are free."""
         with self._lock:
-            self._hold(share.principal, difference)
+            account = self._account(share.principal)
+            account.held += difference
+            account.aside -= aside
+            self._held += difference
+            self._aside -= aside
+            if self._line and difference < aside:
+                self._let_in()
 
     def reserve(self, share: Share, needed: int, claim: Claim | None = None) -> int | None:
         """Set aside what a session may use beyond what it holds. None when there is no room.

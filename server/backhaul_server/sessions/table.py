@@ -103,17 +103,16 @@ class SessionTable:
         opens = session is None and request.seq == 1
         if session is None:
             session = self._find(key) if not opens else self._opened_by(key, request)
-        began = self._clock()
+        lease = session.lease
+        began = lease.hold()
         try:
-            with session.lease:
-                try:
-                    answer = session.execute(request, interrupt, claim)
-                finally:
-                    session.busy_seconds += self._clock() - began
+            answer = session.execute(request, interrupt, claim)
         except BaseException:
             if opens:
                 self._sessions.pop(key).close()  # what was refused leaves nothing behind
             raise
+        finally:
+            session.busy_seconds += lease.let_go() - began
         if request.seq != 1:
             return answer
         return replace(answer, limits=self._limits_of(session))
