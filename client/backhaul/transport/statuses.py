@@ -46,8 +46,8 @@ _HANDSHAKE: Final = (
     (
         "Failed to create security handshaker",
         "a file of tls= cannot be used",
-        "They are PEM files: root certificates, and this client's certificate with the key that belongs to it, "
-        "without a passphrase.",
+        "They are PEM files: root certificates, and this client's certificate with the key that belongs "
+        "to it, without a passphrase.",
     ),
 )
 _CUT_OFF: Final = ("Socket closed", "Connection reset by peer", "Broken pipe")
