@@ -130,6 +130,17 @@ def test_a_server_of_another_name(authority: Authority) -> None:
         assert refused(target, tls=wrong).reason == "TLS_HANDSHAKE_FAILED"
 
 
+def test_files_of_the_client_that_cannot_be_used(secured: str, authority: Authority) -> None:
+    one, another = authority.issue("one"), authority.issue("another")
+    for tls in (
+        bh.TLS(roots=one.key),
+        bh.TLS(roots=authority.roots, certificate=one.certificate, key=another.key),
+    ):
+        error = refused(secured, tls=tls)
+        assert error.reason == "TLS_HANDSHAKE_FAILED"
+        assert "a file of tls= cannot be used" in error.message
+
+
 def test_a_server_that_speaks_in_the_clear(plain: str, authority: Authority) -> None:
     error = refused(plain.replace("grpc://", "grpcs://"), tls=authority.roots)
     assert error.reason == "TLS_HANDSHAKE_FAILED"

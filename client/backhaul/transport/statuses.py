@@ -43,6 +43,12 @@ _HANDSHAKE: Final = (
         "The server listens in the clear, as without --tls-cert: write grpc://host:port for one on this "
         "machine, or turn TLS on.",
     ),
+    (
+        "Failed to create security handshaker",
+        "a file of tls= cannot be used",
+        "They are PEM files: root certificates, and this client's certificate with the key that belongs "
+        "to it, without a passphrase.",
+    ),
 )
 _CUT_OFF: Final = ("Socket closed", "Connection reset by peer", "Broken pipe")
 
