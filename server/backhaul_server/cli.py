@@ -86,7 +86,7 @@ def serve(settings: ServerSettings) -> int:
         worker,
         max_message_bytes=settings.max_message_bytes,
         session_memory=settings.session_memory,
-        memory=settings.memory,
+        memory=settings.memory_limit,
         lease=settings.lease,
         quotas=Quotas(settings.principal_memory, settings.principal_sessions, settings.sessions),
         guard=resident_guard(settings),

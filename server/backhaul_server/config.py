@@ -67,9 +67,9 @@ class ServerSettings(BaseSettings):
     session_memory: Annotated[ByteSize | None, Otherwise("half of what the process may use")] = (
         Field(None, gt=0, description="Most memory that a session may use, such as 512MiB or 4GB.")
     )
-    memory: Annotated[ByteSize | None, Otherwise("four fifths of what the process may use")] = (
-        Field(None, gt=0, description="Most memory that all sessions may use together.")
-    )
+    memory_limit: Annotated[
+        ByteSize | None, Otherwise("four fifths of what the process may use")
+    ] = Field(None, gt=0, description="Most memory that all sessions may use together.")
     rss_limit: Annotated[ByteSize | None, Otherwise("95 % of what the process may use")] = Field(
         None,
         ge=0,

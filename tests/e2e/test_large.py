@@ -69,7 +69,7 @@ def test_a_large_array_goes_up_and_comes_back(nbytes: int) -> None:
     with serving(
         "--session-memory",
         "8GB",
-        "--memory",
+        "--memory-limit",
         "8GB",
         "--no-keep-memory",
         "--max-message-bytes",

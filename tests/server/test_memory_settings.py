@@ -20,8 +20,8 @@ GIB = 1 << 30
     [("512MiB", 512 << 20), ("4GB", 4 * 10**9), ("1.5 GiB", 3 << 29), ("1000", 1000), (7, 7)],
 )
 def test_sizes_are_read_in_the_usual_units(given: str | int, expected: int) -> None:
-    settings = ServerSettings.model_validate({"session_memory": given, "memory": given})
-    assert (settings.session_memory, settings.memory) == (expected, expected)
+    settings = ServerSettings.model_validate({"session_memory": given, "memory_limit": given})
+    assert (settings.session_memory, settings.memory_limit) == (expected, expected)
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "much", "5 potatoes", ""])
@@ -39,9 +39,9 @@ def test_a_wrong_size_on_the_command_line_names_its_option() -> None:
 def test_the_environment_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ServerSettings.model_validate({}).session_memory is None
     monkeypatch.setenv("BACKHAUL_SESSION_MEMORY", "2GiB")
-    monkeypatch.setenv("BACKHAUL_MEMORY", "6GiB")
+    monkeypatch.setenv("BACKHAUL_MEMORY_LIMIT", "6GiB")
     settings = ServerSettings.model_validate({})
-    assert (settings.session_memory, settings.memory) == (2 * GIB, 6 * GIB)
+    assert (settings.session_memory, settings.memory_limit) == (2 * GIB, 6 * GIB)
     assert ServerSettings.model_validate({"session_memory": "1GiB"}).session_memory == GIB
 
 

@@ -94,14 +94,14 @@ def test_options_win_over_variables_and_variables_over_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "backhaul.toml"
-    file.write_text('port = 1\nthreads = 11\nstreams = 5\nmemory = "1GiB"\n')
+    file.write_text('port = 1\nthreads = 11\nstreams = 5\nmemory_limit = "1GiB"\n')
     monkeypatch.setenv("BACKHAUL_CONFIG", str(file))
     monkeypatch.setenv("BACKHAUL_PORT", "2")
     monkeypatch.setenv("BACKHAUL_THREADS", "22")
     monkeypatch.setenv("BACKHAUL_UNIX", "")  # as if it was not there
     found = load({"port": "3"})
     assert (found.settings.port, found.settings.threads, found.settings.streams) == (3, 22, 5)
-    assert found.settings.memory == 1 << 30
+    assert found.settings.memory_limit == 1 << 30
     assert found.settings.unix is None
     assert found.origins["port"] == Origin("flag", "--port")
     assert found.origins["threads"] == Origin("environment", "BACKHAUL_THREADS")
@@ -114,15 +114,15 @@ def test_options_win_over_variables_and_variables_over_the_file(
 
 def test_what_is_printed_is_a_file_that_gives_the_same_settings(tmp_path: Path) -> None:
     odd = tmp_path / 'a "quoted\\ name\x7f\n ü'
-    words = ["--unix", str(odd), "--memory", "1.5GiB", "--no-plugins", "--grace", "0.25"]
+    words = ["--unix", str(odd), "--memory-limit", "1.5GiB", "--no-plugins", "--grace", "0.25"]
     shown = CliRunner().invoke(app, ["serve", "--print-config", *words])
     assert shown.exit_code == 0
-    assert "memory = 1610612736  # 1.5GiB, --memory\n" in shown.output
+    assert "memory_limit = 1610612736  # 1.5GiB, --memory-limit\n" in shown.output
     assert "# lanes: one for each four cores  # default\n" in shown.output
     file = tmp_path / "again.toml"
     file.write_text(shown.output, encoding="utf-8")
     assert tomllib.loads(shown.output)["unix"] == str(odd)
-    flags = {"unix": str(odd), "memory": "1.5GiB", "plugins": False, "grace": "0.25"}
+    flags = {"unix": str(odd), "memory_limit": "1.5GiB", "plugins": False, "grace": "0.25"}
     assert load({}, file).settings == load(flags).settings
 
 

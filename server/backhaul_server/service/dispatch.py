@@ -233,7 +233,7 @@ class Dispatcher:
                 "MEMORY_LIMIT_EXCEEDED",
                 f"The message would need {size(nbytes)} beside its arrays while it is answered, and at most "
                 f"{size(self.pool.of_one_principal)} may be used. Send it in pieces, by ExecuteStream; or "
-                "give the server more with --memory.",
+                "give the server more with --memory-limit.",
                 needed=nbytes,
                 limit=self.pool.of_one_principal,
             )

@@ -263,7 +263,7 @@ class Pool:
             "SERVER_BUSY",
             f"This would need {size(lack.needed)}, and has waited for the requests of others, that use "
             f"{size(self.used)} of the {size(self.limit)} that all may use together. Nothing was run. "
-            "Try again later; ask for less at once; or give the server more with --memory.",
+            "Try again later; ask for less at once; or give the server more with --memory-limit.",
             needed=lack.needed,
             held=self._held,
             used=self.used,
@@ -368,7 +368,7 @@ class Pool:
             "SERVER_BUSY",
             f"This would need {size(needed)}; the other sessions of the server hold {size(others)} of "
             f"the {size(self.limit)} that all may use together. Nothing was run. Try again later; "
-            "close tapes that are no longer needed; or give the server more with --memory.",
+            "close tapes that are no longer needed; or give the server more with --memory-limit.",
             needed=needed,
             held=others,
             limit=self.limit,
