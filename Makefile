@@ -26,7 +26,7 @@ PROTO_TOOLS := grpcio-tools==1.62.3 googleapis-common-protos==1.63.2 "setuptools
 OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.3 \
 	"protobuf==4.25.*" google-crc32c==1.5.0 googleapis-common-protos==1.62.0 "numpy==2.0.*" "scipy==1.13.*" \
 	opt_einsum==3.4.0 "typer==0.16.*" "rich==13.*" "pydantic-settings==2.3.*" \
-	"python-json-logger==3.1.*" threadpoolctl==3.5.0
+	"prometheus-client==0.20.*" "python-json-logger==3.1.*" threadpoolctl==3.5.0
 
 # What `make bench-einsum` compares with. torch's build for CPUs does; where your index has it under
 # another version, or to pin: make bench-einsum BENCH_PEERS='jax==0.9.0 torch==2.9.0+cpu'
