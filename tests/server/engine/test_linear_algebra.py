@@ -333,6 +333,20 @@ def test_a_matrix_with_nan_gives_nan_or_counts_as_singular(op: str, further: Any
         assert np.isnan(node.value).any()
 
 
+@pytest.mark.parametrize("dtype", INEXACT, ids=str)
+@pytest.mark.parametrize("bad", [NAN, np.inf, -np.inf])
+def test_singular_values_of_a_matrix_that_is_not_finite_are_nan(
+    bad: float, dtype: np.dtype[Any]
+) -> None:
+    stack = normal(np.random.default_rng(0), (2, 3, 3), dtype)
+    stack[0, 0, 0] = bad  # with Inf there, LAPACK's gesdd does not come back
+    s = value("linalg.svdvals", stack)
+    assert np.isnan(s[0]).all()
+    np.testing.assert_array_equal(s[1], value("linalg.svdvals", stack[1]))
+    assert np.isnan(value("linalg.pinv", stack)[0]).all()
+    assert np.isnan(value("linalg.lstsq", stack[0], np.ones(3, dtype))).all()
+
+
 def test_an_exponential_that_overflows_is_an_error_not_nan() -> None:
     node = run("linalg.expm", np.array([[-1e100, 1e100], [1e100, -2e100]]))
     assert isinstance(node.error, InvalidArgument)
