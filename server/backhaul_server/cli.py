@@ -94,8 +94,10 @@ def serve(settings: ServerSettings) -> int:
     )
     access, certificates = access_by(settings)
     age = settings.max_connection_age
-    calls = Calls()
-    observers: list[Observer] = [Log(), calls, *tracing()]
+    calls = None if settings.metrics_port is None else Calls()
+    observers: list[Observer] = [Log(), *tracing()]
+    if calls is not None:
+        observers.append(calls)
     by_default = shared_memory_by_default(usable_memory())
     server = Server(
         dispatcher,
@@ -109,12 +111,10 @@ def serve(settings: ServerSettings) -> int:
         insecure=settings.insecure,
         health_address=settings.health_address,
     )
-    if settings.metrics_port:
-        expose(
-            registry_of(server, calls),
-            settings.metrics_host or settings.host,
-            settings.metrics_port,
-        )
+    metrics = None
+    if calls is not None:
+        host = settings.metrics_host or settings.host
+        metrics = expose(registry_of(server, calls), host, settings.metrics_port or 0)
     watchdog = Watchdog(worker, settings.watchdog) if settings.watchdog else None
     if watchdog is not None:
         watchdog.start()
@@ -123,6 +123,8 @@ def serve(settings: ServerSettings) -> int:
         print(f"listening on {target}", flush=True)
     if server.health_target:
         print(f"health on {server.health_target}", flush=True)
+    if metrics is not None:
+        print(f"metrics on {metrics.url}", flush=True)
 
     def tidy() -> None:
         collect()

@@ -153,8 +153,8 @@ class ServerSettings(BaseSettings):
     log_format: Literal["json", "text"] = Field(
         "json", description="Form of the log on stderr: one JSON object a line, or text."
     )
-    metrics_port: int = Field(
-        0, ge=0, le=65535, description="Port of the metrics for Prometheus, by HTTP; 0: none."
+    metrics_port: int | None = Field(
+        None, ge=0, le=65535, description="Port of the metrics for Prometheus, by HTTP."
     )
     metrics_host: Annotated[str | None, Otherwise("that of the server")] = Field(
         None, description="Address of the metrics."

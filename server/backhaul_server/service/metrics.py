@@ -206,11 +206,11 @@ class Exposition:
     """Metrics served by HTTP, on a thread that ends with the process.
 
     Attributes:
-        port: where.
+        url: where.
         close: ends it.
     """
 
-    port: int
+    url: str
     close: Callable[[], None]
 
 
@@ -229,7 +229,8 @@ def expose(registry: CollectorRegistry, host: str, port: int) -> Exposition:
             "--metrics-host.",
             actual=f"{host}:{port}",
         ) from None
-    return Exposition(http.server_port, lambda: _end(http, thread))
+    shown = f"[{host}]" if ":" in host else host
+    return Exposition(f"http://{shown}:{http.server_port}/metrics", lambda: _end(http, thread))
 
 
 def _end(http: HTTPServer, thread: Thread) -> None:
