@@ -7,7 +7,7 @@ import sys
 
 
 def test_nothing_is_left_of_killed_clients() -> None:
-    options = ("--clients", "6", "--at-once", "3", "--lease", "0.5", "--seed", "5")
+    options = ("--clients", "4", "--at-once", "2", "--lease", "0.7", "--seed", "5")
     command = [sys.executable, "-m", "tests.chaos.killed_clients", *options]
     # In a process of its own: it forks clients, which gRPC allows only before it is used.
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
