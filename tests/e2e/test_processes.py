@@ -97,6 +97,7 @@ def test_a_server_that_stops_answering_is_a_deadline_exceeded() -> None:
     with serving() as server, bh.connect(server.target, timeout=1.0) as connection:
         assert square(connection) == 6.0
         server.process.send_signal(signal.SIGSTOP)
+        assert os.WIFSTOPPED(os.waitpid(server.process.pid, os.WUNTRACED)[1])  # not at once
         try:
             with pytest.raises(bh.DeadlineExceeded):
                 square(connection)
