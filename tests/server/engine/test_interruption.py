@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from backhaul_proto.catalog.avals import aval
 from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.interruption import interruptible
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.tape import Tape
 
@@ -63,3 +65,13 @@ def test_an_einsum_stops_between_its_contractions() -> None:
     with engine.interruptible(after(5)), pytest.raises(Stop):
         tape.pullback(loss)
     assert len(tape.pullback(loss)[0]) == 20
+
+
+def test_planning_an_einsum_of_a_given_order_stops_between_its_pairs() -> None:
+    subscripts = ",".join(f"{chr(97 + i)}{chr(98 + i)}" for i in range(20))
+    given = {"subscripts": subscripts, "optimize": "naive"}
+    avals = (aval((3, 3), np.dtype("f8")),) * 20
+    checkpoint = after(1000)
+    with interruptible(checkpoint):
+        Engine().prepare("einsum", given, avals)
+    assert checkpoint.passed() >= 2 * 19  # type: ignore[attr-defined]  # each pair there and back

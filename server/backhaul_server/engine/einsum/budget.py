@@ -19,6 +19,7 @@ from typing import Final
 from backhaul_proto.kept_calls import kept_by_size
 from backhaul_server.engine.einsum.layout import volume
 from backhaul_server.engine.einsum.plan import Binary, Plan, Unary, kept
+from backhaul_server.engine.interruption import checkpoint
 from backhaul_server.engine.phantom import Ledger, Phantom, PhantomNamespace
 
 _UNITS: Final = 20  # bits
@@ -55,6 +56,7 @@ def _bytes(plan: Plan) -> list[int]:
     for labels, dtype in zip(plan.labels[: plan.operands], plan.dtypes, strict=True):
         slots.append(xp.given(tuple(plan.sizes[label] for label in labels), dtype))
     for step in plan.steps:
+        checkpoint()
         slots.append(step.lowering(xp, *[slots[each] for each in step.reads]))
     return [
         each.buffer.nbytes if keep and each.buffer else 0

@@ -24,6 +24,7 @@ from backhaul_server.engine.einsum.order import subtree_order
 from backhaul_server.engine.einsum.products import Conditions, Contraction
 from backhaul_server.engine.einsum.rearrangement import Rearrangement, rearrange
 from backhaul_server.engine.einsum.tree import Pair, contraction_tree
+from backhaul_server.engine.interruption import checkpoint
 from backhaul_server.engine.rules import Array
 
 
@@ -213,6 +214,7 @@ def _contract(program: Program, operands: Sequence[int], einsum: Einsum) -> None
     tree = contraction_tree(terms, frozenset(output), program.sizes, einsum.groups, einsum.search)
     wishes = _wishes(tree, [program.layouts[slot].axes for slot in slots], output, program.sizes)
     for number, pair in enumerate(tree):
+        checkpoint()
         first, second = slots[pair.first], slots[pair.second]
         order = output
         if number < len(tree) - 1:
@@ -305,6 +307,7 @@ class Program:
         cotangents = {last: self.layouts[last]}  # it lies as the result does, more often than not
         finished: list[Unary | Binary] = []
         for number in range(len(self._steps) - 1, -1, -1):
+            checkpoint()
             ct = self._operands + number
             match self._steps[number]:
                 case (source, Cast() as cast):
