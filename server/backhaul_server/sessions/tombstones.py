@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -21,7 +21,7 @@ class Tombstone:
 
     Attributes:
         reason: SESSION_CLOSED or SESSION_EXPIRED.
-        when: when it ended.
+        when: when it ended, in whole minutes: those of a minute share one.
         lease: seconds of its lease.
     """
 
@@ -42,14 +42,21 @@ class Tombstones:
         self._clock = clock
         self._kept_seconds = KEPT_SECONDS + lease
         self._lock = Lock()
-        self._ended: OrderedDict[Key, Tombstone] = OrderedDict()
+        # A dict and its keys in order take half of what an OrderedDict does.
+        self._ended: dict[Key, Tombstone] = {}
+        self._order: deque[Key] = deque()
+        self._last = Tombstone("", 0.0, 0.0)
 
     def add(self, key: Key, reason: str, lease: float) -> None:
-        """A session has ended."""
+        """A session has ended. Each ends once."""
         with self._lock:
-            self._ended[key] = Tombstone(reason, self._clock(), lease)
-            while len(self._ended) > KEPT:
-                self._ended.popitem(last=False)
+            stone = Tombstone(reason, self._clock() // 60 * 60, lease)
+            if stone != self._last:
+                self._last = stone
+            self._ended[key] = self._last
+            self._order.append(key)
+            while len(self._order) > KEPT:
+                del self._ended[self._order.popleft()]
 
     def get(self, key: Key) -> Tombstone | None:
         """What became of a session; None when it is not known to have ended."""
@@ -62,5 +69,5 @@ class Tombstones:
         """Forget those that ended long ago."""
         oldest = self._clock() - self._kept_seconds
         with self._lock:
-            while self._ended and next(iter(self._ended.values())).when < oldest:
-                self._ended.popitem(last=False)
+            while self._order and self._ended[self._order[0]].when < oldest:
+                del self._ended[self._order.popleft()]
