@@ -28,13 +28,29 @@ class _Pooled:
 
 
 class _Watching(_Pooled):
-    """One that leaves its answers to a callback."""
+    """One that leaves its answers to a callback.
+
+    The callback waits until gRPC has sent, and gRPC's thread, which tells it so, may just then tell the
+    service that a watcher has left. The service tells its watchers under a lock that this takes too: so each
+    would wait for the other. A thread of its own sends, without the lock.
+    """
 
     experimental_non_blocking = True
 
+    def __init__(self, method: Callable[..., Any], pool: ThreadPoolExecutor) -> None:
+        super().__init__(method, pool)
+        self._sender = ThreadPoolExecutor(1, "backhaul-watch")
 
-_METHODS: Final = {"Check": _Pooled, "List": _Pooled, "Watch": _Watching}
-"""Older releases of the service have no List."""
+    def __call__(self, request: Any, context: Any, send: Callable[[Any], None]) -> Any:
+
+        def later(response: Any) -> None:
+            self._sender.submit(send, response)
+
+        return self._method(request, context, later)
+
+    def close(self) -> None:
+        """Send no more."""
+        self._sender.shutdown(wait=False)
 
 
 class Health:
@@ -47,10 +63,12 @@ class Health:
     def __init__(self, server: grpc.Server) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "backhaul-health")
         self._servicer = health.HealthServicer(experimental_thread_pool=self._pool)
-        for name, kind in _METHODS.items():
+        for name in ("Check", "List"):  # older releases have no List
             method = getattr(self._servicer, name, None)
             if method is not None:
-                setattr(self._servicer, name, kind(method, self._pool))
+                setattr(self._servicer, name, _Pooled(method, self._pool))
+        self._watch = _Watching(self._servicer.Watch, self._pool)
+        setattr(self._servicer, "Watch", self._watch)  # noqa: B010  its type knows no such thing
         self.answer_on(server)
 
     def answer_on(self, server: grpc.Server) -> None:
@@ -68,4 +86,5 @@ class Health:
 
     def close(self) -> None:
         """No more calls come."""
+        self._watch.close()
         self._pool.shutdown(wait=False)

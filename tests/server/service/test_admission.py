@@ -20,6 +20,7 @@ from backhaul_server.engine.engine import Engine
 from backhaul_server.service.admission import PASSING, RESERVE, Slots
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Entry
+from backhaul_server.service.health import Health
 from backhaul_server.service.server import Server
 from backhaul_server.workers.call import Call
 from backhaul_server.workers.turns import TurnsWorker
@@ -185,3 +186,36 @@ def test_a_principal_s_calls_leave_room_for_others() -> None:
         wait_until(lambda: refusal_of(stub, name="a") == "QUOTA_EXCEEDED")
         assert refusal_of(stub, name="b") == ""
         assert not any(each.done() for each in inside)
+
+
+class Watcher:
+    """A watcher that is slow to be told: what is sent to him does not leave for a while."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.may_leave = threading.Event()
+
+    def send(self, response: Any) -> None:
+        assert self.may_leave.wait(60)
+        self.told.append(response.status)
+
+    def add_callback(self, _: Any) -> bool:
+        return True
+
+
+def test_a_watcher_who_is_slow_holds_up_neither_health_nor_the_end() -> None:
+    """As long as he is told, gRPC's thread may wait for the lock of the service."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    health = Health(server)
+    health.serving()
+    watcher = Watcher()
+    watch: Any = health._servicer.Watch
+    watch(health_pb2.HealthCheckRequest(), watcher, watcher.send)
+    health.stopping()
+    check: Any = health._servicer.Check
+    answered = check(health_pb2.HealthCheckRequest(), None)
+    assert answered.status == health_pb2.HealthCheckResponse.NOT_SERVING
+    watcher.may_leave.set()
+    states = health_pb2.HealthCheckResponse
+    wait_until(lambda: watcher.told == [states.SERVING, states.NOT_SERVING])
+    health.close()
