@@ -152,6 +152,7 @@ def test_a_step_that_does_not_end_is_left_behind() -> None:
     ):
         tape = bh.Tape(connection)
         big = bh.einsum("i,j->ij", tape.leaf(np.ones(7000)), np.ones(7000))
+        tape.flush()  # from here on the server is busy with the product alone
         started = busy(server)
         asked = pool.submit(lambda: float(bh.sum(big @ big)))
         until(started)
