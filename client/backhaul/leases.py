@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from backhaul_proto.bounds import MAX_RENEWALS
 from backhaul_proto.errors import BackhaulError, SessionLost
 from backhaul_proto.messages import EndedSession, Renewal
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from backhaul.connection import Connection
     from backhaul.core import Core
 
-MAX_RENEWALS: Final = 10_000
-"""Sessions that one call renews, at most."""
 MAX_RELEASES: Final = 100_000
 """Nodes that one call releases, at most; the rest go with the next."""
 UNTOLD: Final = 60.0

@@ -28,6 +28,8 @@ MAX_SETS: Final = 65_536
 """Cotangents, or directions, of a question."""
 MAX_NODES: Final = 4_000_000
 """Nodes of a session, those that gradients still need included: some GB of the server's own objects."""
+MAX_RENEWALS: Final = 10_000
+"""Sessions that one RenewLease may name. What is beyond is MALFORMED_REQUEST."""
 MAX_TENSORS: Final = 1_000_000
 """Arrays of a request."""
 MAX_FIELD_BYTES: Final = 256 << 20

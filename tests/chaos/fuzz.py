@@ -23,8 +23,9 @@ import numpy as np
 from google.protobuf.message import Message
 from tests.chaos.door import STREAM, Door, Refused
 from tests.chaos.mutations import mutated, random_bytes
+from tests.chaos.processes import resident
 from tests.chaos.random_requests import World
-from tests.chaos.watching import Watchdog, growth, resident_bytes
+from tests.chaos.watching import Watchdog, growth
 
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.engine import Engine
@@ -111,11 +112,11 @@ class Fuzzer:
                 watchdog.begins(method, messages)
                 self._call(method, messages)
                 if i % every == 0:
-                    self.report.resident.append(resident_bytes())
+                    self.report.resident.append(resident())
                 if len(self.report.faults) >= SHOWN:
                     break
         self.report.count = i + 1
-        self.report.resident.append(resident_bytes())
+        self.report.resident.append(resident())
         self._end()
         return self.report
 
@@ -193,7 +194,7 @@ class Fuzzer:
 
     def _end(self) -> None:
         self.dispatcher.close()
-        self.report.left = self.dispatcher.held_bytes
+        self.report.left = self.dispatcher.pool.used
         if self.report.left:
             self.report.faults.append(f"{self.report.left} bytes are held without any session")
         self.door.close()

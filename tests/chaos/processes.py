@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e.server_process import ServerProcess
-
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def resident(pid: int) -> int:
+def resident(pid: int | str = "self") -> int:
     """Bytes of a process that are in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
 
@@ -46,8 +44,3 @@ def kill(pid: int) -> None:
     """SIGKILL, and wait until a child is gone."""
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-
-
-def alive(server: ServerProcess) -> bool:
-    """Whether the server's process still runs."""
-    return server.process.poll() is None

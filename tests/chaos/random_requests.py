@@ -140,7 +140,7 @@ class World:
                 case 1:
                     message.data += b"x"
                 case 2:
-                    message.dtype = rng.choice((0, 14, 99, -1))  # type: ignore[assignment]
+                    message.dtype = rng.choice((0, 14, 99, -1))  # type: ignore[assignment]  # no such number
                 case 3:
                     message.chunked.SetInParent()
                 case 4:
@@ -157,7 +157,7 @@ class World:
         if rng.random() < 0.02:
             shape = [rng.choice((1, 2))] * rng.choice((63, 64, 65, 200))
         dtype = rng.choice((11, 11, 11, *_DTYPES, 0, 99))
-        return tensor_pb2.TensorType(dtype=dtype, shape=shape)  # type: ignore[arg-type]
+        return tensor_pb2.TensorType(dtype=dtype, shape=shape)  # type: ignore[arg-type]  # it may be none
 
     def attributes(self, entry: Op) -> list[graph_pb2.Attribute]:
         """Those of one of the op's samples, or random ones, or a mixture."""

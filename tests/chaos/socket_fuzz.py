@@ -14,7 +14,7 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from tests.chaos.door import STREAM, Refused
 from tests.chaos.fuzz import MEMORY, SESSIONS, TIMEOUT, Fuzzer
-from tests.chaos.watching import resident_bytes
+from tests.chaos.processes import resident
 
 from backhaul_proto.messages import SERVICE
 from backhaul_proto.v1 import service_pb2
@@ -141,4 +141,4 @@ class SocketFuzzer(Fuzzer):
         took = time.monotonic() - began
         if took > 1:
             self.report.faults.append(f"a call took {took:.1f} s when all was over")
-        self.report.resident.append(resident_bytes())
+        self.report.resident.append(resident())

@@ -8,16 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 
 import numpy as np
-
-
-def resident_bytes(pid: int | str = "self") -> int:
-    """Memory of a process that is in RAM."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def growth(samples: Sequence[int]) -> float:

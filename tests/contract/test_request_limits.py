@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from tests.chaos.watching import resident_bytes
+from tests.chaos.processes import resident
 from tests.contract.refusals import refusal
 
 from backhaul_proto import bounds, codec, tensors
@@ -248,11 +248,11 @@ def test_refusals_leave_no_memory_behind(stub: Any, session: Any) -> None:
     for _ in range(20):
         refused()
     gc.collect()
-    before = resident_bytes()
+    before = resident()
     for _ in range(100):  # each has a megabyte and more
         refused()
     gc.collect()  # pytest's records of what was raised
-    assert resident_bytes() - before < 48 << 20
+    assert resident() - before < 48 << 20
 
 
 NETWORK = [(i, i + 1) for i in range(1000)] + [(i, (i * 37) % 1000 + 1) for i in range(1000)]

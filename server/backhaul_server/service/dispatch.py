@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import logging
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache, partial
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import Message
 
 from backhaul_proto import codec, tensors
 from backhaul_proto._version import __version__
-from backhaul_proto.bounds import MAX_NAMED, MAX_OPERANDS, check_count
+from backhaul_proto.bounds import MAX_NAMED, MAX_OPERANDS, MAX_RENEWALS, check_count
 from backhaul_proto.catalog import ops as catalog
-from backhaul_proto.catalog.avals import INEXACT, Aval
+from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.errors import BackhaulError, DeadlineExceeded, from_wire, make_error
 from backhaul_proto.messages import (
@@ -29,6 +26,7 @@ from backhaul_proto.messages import (
     ContractionCost,
     Execute,
     Limits,
+    SessionInfo,
     SessionSummary,
 )
 from backhaul_proto.units import size
@@ -36,10 +34,11 @@ from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine, PreparedCall
 from backhaul_server.engine.interruption import interruptible
-from backhaul_server.engine.rules import Derivatives, derivatives
 from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
+from backhaul_server.service.incidents import guarded
+from backhaul_server.service.op_list import ops_digest, ops_message
 from backhaul_server.sessions.accounts import Quotas
 from backhaul_server.sessions.blocks import CacheReading
 from backhaul_server.sessions.claims import Claim
@@ -54,17 +53,12 @@ from backhaul_server.workers.thread import ThreadWorker
 from backhaul_server.workers.turns import TurnsWorker
 from backhaul_server.workers.worker import Interrupt, Worker
 
-log = logging.getLogger("backhaul.server")
-
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 << 30
-MAX_RENEWALS: Final = 10_000
-"""Sessions that one RenewLease may name."""
 _PATIENCE: Final = 0.5
 """Seconds that the server waits for a session that is busy, where that is not what it was asked."""
 MESSAGE_TIMES: Final = 2
 """A message is in memory so often beside its arrays: as it came, and parsed."""
 
-T = TypeVar("T")
 Parts = tuple[bytes, list[Array]]
 Handler = Callable[["Dispatcher", Any, Sequence[Array], str, Call], Parts]
 
@@ -118,11 +112,6 @@ class Dispatcher:
         self._sessions = SessionTable(
             self._engines, self.pool, codec.read_block, self.limits, clock, self.work
         )
-
-    @property
-    def held_bytes(self) -> int:
-        """What all sessions hold and have set aside, at most."""
-        return self.pool.used
 
     @classmethod
     def local(cls) -> Dispatcher:
@@ -272,13 +261,13 @@ class Dispatcher:
                 version=__version__,
                 protocol=PROTOCOL,
                 backend=self.engine.xp.name,
-                ops_digest=_ops_digest(),
+                ops_digest=ops_digest(),
                 limits=codec.limits_message(self.limits),
             )
         )
 
     def _list_ops(self, *_: Any) -> Parts:
-        return _header(_ops_message())
+        return _header(ops_message())
 
     def _infer(
         self, request: service_pb2.InferRequest, _: Any, principal: str, call: Call
@@ -349,18 +338,7 @@ class Dispatcher:
             (principal, session.id),
             lambda _: self._sessions.info(principal, session.id, session.epoch),
         )
-        return _header(
-            service_pb2.GetSessionResponse(
-                nodes=info.nodes,
-                bytes=info.bytes,
-                age_seconds=info.age_seconds,
-                last_seq=info.last_seq,
-                memory_limit=info.memory_limit,
-                lease_left_seconds=info.lease_left_seconds,
-                steps=info.steps,
-                busy_seconds=info.busy_seconds,
-            )
-        )
+        return _header(service_pb2.GetSessionResponse(**_told(info)))
 
     def _renew_lease(
         self, request: service_pb2.RenewLeaseRequest, _: Any, principal: str, call: Call
@@ -401,19 +379,7 @@ class Dispatcher:
             found = self._summary(principal, session)
             if found is None:
                 continue
-            info = found.info
-            response.sessions.add(
-                digest=found.digest,
-                nodes=info.nodes,
-                bytes=info.bytes,
-                age_seconds=info.age_seconds,
-                last_seq=info.last_seq,
-                memory_limit=info.memory_limit,
-                lease_left_seconds=info.lease_left_seconds,
-                steps=info.steps,
-                busy_seconds=info.busy_seconds,
-                busy=found.busy,
-            )
+            response.sessions.add(**_told(found.info), digest=found.digest, busy=found.busy)
         return _header(response)
 
     def _summary(self, principal: str, session: bytes) -> SessionSummary | None:
@@ -573,35 +539,6 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 
 
-def guarded(method: str, answer: Callable[[], T]) -> T:
-    """The answer; what is no error of the caller's is logged and raised as INTERNAL."""
-    try:
-        return answer()
-    except BackhaulError:
-        raise
-    except Exception as error:
-        raise typed(method, error) from None
-
-
-def typed(method: str, error: Exception) -> BackhaulError:
-    """Any error as one of ours, in the handling of it; what is no error of the caller's is logged."""
-    if isinstance(error, BackhaulError):
-        return error
-    if isinstance(error, MemoryError):
-        return make_error(
-            "MEMORY_LIMIT_EXCEEDED",
-            f"The server has not enough memory for this: {error}. Ask for less at once, or release "
-            "tensors that are no longer needed.",
-        )
-    incident = secrets.token_hex(8)
-    log.exception("internal error", extra={"incident": incident, "method": method})
-    return make_error(
-        "INTERNAL",
-        f"A bug in the server, logged there as incident {incident}. The tape is as it was before the call.",
-        incident=incident,
-    )
-
-
 def _avals(operands: Sequence[Any]) -> list[Aval]:
     """What a request says of operands that it does not have."""
     check_count("operands of a step", len(operands), MAX_OPERANDS)
@@ -618,43 +555,23 @@ def _header(message: Message) -> Parts:
     return message.SerializeToString(), []
 
 
+def _told(info: SessionInfo) -> dict[str, Any]:
+    """The fields that GetSessionResponse and SessionSummary have in common."""
+    return {
+        "nodes": info.nodes,
+        "bytes": info.bytes,
+        "age_seconds": info.age_seconds,
+        "last_seq": info.last_seq,
+        "memory_limit": info.memory_limit,
+        "lease_left_seconds": info.lease_left_seconds,
+        "steps": info.steps,
+        "busy_seconds": info.busy_seconds,
+    }
+
+
 def _node_info(node: int, described: Any, has_tangent: bool) -> Any:
     info = service_pb2.ApplyResponse().nodes.add(
         node=node, requires_grad=described.requires_grad, has_tangent=has_tangent
     )
     info.type.CopyFrom(codec.type_message(described.aval))
     return info
-
-
-@lru_cache(maxsize=1)
-def _ops_message() -> service_pb2.ListOpsResponse:
-    message = service_pb2.ListOpsResponse()
-    for name in sorted(catalog.CATALOG):
-        entry = catalog.CATALOG[name]
-        if entry.private:
-            continue
-        found = derivatives(entry)
-        info = message.ops.add(
-            name=name,
-            operands=entry.operands,
-            doc=entry.doc,
-            has_vjp=found.vjp,
-            has_jvp=found.hvp,
-        )
-        for dtype in entry.dtypes:
-            has = found if dtype in INEXACT else Derivatives()
-            info.support.add(dtype=tensors.number_of(dtype), vjp=has.vjp, jvp=has.jvp, hvp=has.hvp)
-        for each in entry.attributes:
-            info.attributes.add(
-                name=each.name,
-                type=each.kind,
-                required=each.required,
-                default_value="" if each.default is None else str(each.default),
-                doc=each.doc,
-            )
-    return message
-
-
-@lru_cache(maxsize=1)
-def _ops_digest() -> bytes:
-    return hashlib.sha256(_ops_message().SerializeToString(deterministic=True)).digest()

@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import SESSION_METADATA
 from backhaul_proto.v1 import service_pb2
-from backhaul_server.service.dispatch import typed
 from backhaul_server.service.draining import Drain
+from backhaul_server.service.incidents import typed
 from backhaul_server.service.status import refuse
 from backhaul_server.sessions.table import digest_of
 from backhaul_server.workers.call import Call

@@ -63,12 +63,14 @@ class Health:
     def __init__(self, server: grpc.Server) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "backhaul-health")
         self._servicer = health.HealthServicer(experimental_thread_pool=self._pool)
+        self._watch = _Watching(self._servicer.Watch, self._pool)
+        methods: dict[str, _Pooled] = {"Watch": self._watch}
         for name in ("Check", "List"):  # older releases have no List
             method = getattr(self._servicer, name, None)
             if method is not None:
-                setattr(self._servicer, name, _Pooled(method, self._pool))
-        self._watch = _Watching(self._servicer.Watch, self._pool)
-        setattr(self._servicer, "Watch", self._watch)  # noqa: B010  its type knows no such thing
+                methods[name] = _Pooled(method, self._pool)
+        for name, pooled in methods.items():
+            setattr(self._servicer, name, pooled)
         self.answer_on(server)
 
     def answer_on(self, server: grpc.Server) -> None:

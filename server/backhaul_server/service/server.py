@@ -24,10 +24,11 @@ from backhaul_server.exposure import check_exposure
 from backhaul_server.service.access import Tokens, unauthenticated
 from backhaul_server.service.admission import REFUSING, RESERVE, Slots
 from backhaul_server.service.certificates import Certificates
-from backhaul_server.service.dispatch import HANDLERS, Dispatcher, guarded, request_type
+from backhaul_server.service.dispatch import HANDLERS, Dispatcher, request_type
 from backhaul_server.service.entry import Access, Entry, Open, Visit
 from backhaul_server.service.health import Health
 from backhaul_server.service.health_port import HealthPort, listen
+from backhaul_server.service.incidents import guarded
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
 from backhaul_server.service.status import refuse

@@ -12,8 +12,9 @@ import grpc
 from backhaul_proto.chunks import Incoming, Outgoing
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.v1 import service_pb2
-from backhaul_server.service.dispatch import Dispatcher, guarded
+from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Entry, Visit
+from backhaul_server.service.incidents import guarded
 
 METHOD: Final = "ExecuteStream"
 _REFUSING: Final = 4

@@ -88,11 +88,6 @@ class Pool:
         """How many requests wait for memory."""
         return len(self._line)
 
-    @property
-    def held(self) -> int:
-        """Bytes that are held, or set aside."""
-        return self._held
-
     def join(self, share: Share) -> None:
         """A session begins. It holds nothing yet.
 

@@ -98,7 +98,7 @@ class SessionTable:
     ) -> Answer:
         """Run a request; one with seq 1 opens the session when there is none. See `Session.execute`."""
         key = (principal, _checked_id(request.session))
-        self._check_epoch(request.epoch)
+        self.check_epoch(request.epoch)
         session = self._sessions.get(key)
         opens = session is None and request.seq == 1
         if session is None:
@@ -127,7 +127,7 @@ class SessionTable:
             SessionError, InvalidArgument: as `execute`; BLOCK_UNKNOWN too.
         """
         key = (principal, _checked_id(request.session))
-        self._check_epoch(request.epoch)
+        self.check_epoch(request.epoch)
         session = self._sessions.get(key)
         if session is None and (request.seq != 1 or key in self._ended):
             self._find(key)
@@ -158,7 +158,7 @@ class SessionTable:
             SessionLost: the epoch is another worker's.
         """
         key = (principal, _checked_id(session))
-        self._check_epoch(epoch)
+        self.check_epoch(epoch)
         if key not in self._ended:
             self._find(key)
             self._end(key, "SESSION_CLOSED")
@@ -188,12 +188,19 @@ class SessionTable:
         return None if found is None else found.lease
 
     def check_epoch(self, epoch: bytes) -> None:
-        """Check the epoch that a client knows.
+        """Check the epoch that a client knows; an empty one is not checked.
 
         Raises:
             SessionLost: it is another worker's.
         """
-        self._check_epoch(epoch)
+        if epoch and epoch != self._epoch:
+            raise make_error(
+                "SESSION_LOST",
+                "The server was restarted since the session was opened, and its tensors are gone; make a "
+                "new tape.",
+                expected=epoch.hex(),
+                actual=self._epoch.hex(),
+            )
 
     def info(self, principal: str, session: bytes, epoch: bytes) -> SessionInfo:
         """What a session holds."""
@@ -248,7 +255,7 @@ class SessionTable:
             SessionClosed, SessionExpired, SessionNotFound, SessionLost.
         """
         key = (principal, _checked_id(session))
-        self._check_epoch(epoch)
+        self.check_epoch(epoch)
         found = self._find(key)
         found.lease.renew()
         return found
@@ -326,16 +333,6 @@ class SessionTable:
         self._ended.add(key, reason, session.lease.seconds)
         del self._sessions[key]
         session.close()
-
-    def _check_epoch(self, epoch: bytes) -> None:
-        if epoch and epoch != self._epoch:
-            raise make_error(
-                "SESSION_LOST",
-                "The server was restarted since the session was opened, and its tensors are gone; make a "
-                "new tape.",
-                expected=epoch.hex(),
-                actual=self._epoch.hex(),
-            )
 
 
 def digest_of(session: bytes) -> bytes:
