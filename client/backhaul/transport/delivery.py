@@ -62,31 +62,35 @@ def deliver(
     def may_be_sent_again(error: BackhaulError) -> bool:
         return bool(request.seq) and may_repeat(error)
 
-    while True:
-        try:
-            answer: Answer
-            if failed is None:
-                answer = yield attempt(timeout)
-            else:
-                answer = yield from retries.again(
-                    failed, started, timeout, may_be_sent_again, attempt, patient=limits is not None
-                )
-            return answer
-        except MessageTooLarge as error:
-            if attempt is Attempt or not may_be_streamed(error, request):
-                raise
-            attempt, failed = Attempt, None
-            if timeout is not None:
-                now = retries.clock()
-                timeout, started = max(0.0, timeout - (now - started)), now
-        except BackhaulError as error:
-            tried, failed = (
-                failed is not None,
-                None,
-            )  # no error may refer to itself through this frame
-            if tried or not may_be_sent_again(error):
-                raise
-            failed = error
+    try:
+        while True:
+            try:
+                answer: Answer
+                if failed is None:
+                    answer = yield attempt(timeout)
+                else:
+                    answer = yield from retries.again(
+                        failed,
+                        started,
+                        timeout,
+                        may_be_sent_again,
+                        attempt,
+                        patient=limits is not None,
+                    )
+                return answer
+            except MessageTooLarge as error:
+                if attempt is Attempt or not may_be_streamed(error, request):
+                    raise
+                attempt, failed = Attempt, None
+                if timeout is not None:
+                    now = retries.clock()
+                    timeout, started = max(0.0, timeout - (now - started)), now
+            except BackhaulError as error:
+                if failed is not None or not may_be_sent_again(error):
+                    raise
+                failed = error
+    finally:
+        del failed  # else it would refer to itself through this frame, and keep tensors alive
 
 
 def nbytes(call: Call[Answer]) -> int:

@@ -261,7 +261,7 @@ class SharedMemory:
             self._lost()
             return False
         except BackhaulError as error:
-            self._complaint = error
+            self._complaint = error.with_traceback(None)  # its frames would keep tensors alive
             if error.reason in _LIMITS:
                 self._no_more_until = self._clock() + REFUSED_SECONDS
             else:
@@ -283,7 +283,7 @@ class SharedMemory:
             except Gone:
                 self._lost()
             except BackhaulError as error:
-                self._complaint = error
+                self._complaint = error.with_traceback(None)
                 self._end()
         return self._side
 
