@@ -14,8 +14,12 @@ _RESTING: Final = 0.02
 """The share of a core up to which a process is at rest."""
 LONGEST: Final = 300.0
 """Seconds of work after which it is done all the same."""
-_YOUNG: Final = (5_000, 10, 1_000_000)
-"""Thresholds of Python's collector: young objects as ever, old ones never by themselves."""
+_YOUNG: Final = (50_000, 1, 1_000_000)
+"""Thresholds of Python's collector: young objects seldom, old ones never by themselves.
+
+The collector counts objects made less objects freed. Sessions that replace old nodes by new ones move that
+count little and make everything young, so that with its own thresholds it looks at all live nodes over and over.
+"""
 
 
 def put_off_full_collections() -> None:
