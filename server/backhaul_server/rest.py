@@ -18,7 +18,8 @@ _YOUNG: Final = (50_000, 1, 1_000_000)
 """Thresholds of Python's collector: young objects seldom, old ones never by themselves.
 
 The collector counts objects made less objects freed. Sessions that replace old nodes by new ones move that
-count little and make everything young, so that with its own thresholds it looks at all live nodes over and over.
+count little and make everything young, so that with its own thresholds it looks at all live nodes over and
+over.
 """
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -17,6 +19,7 @@ from tests.contract.refusals import refusal
 from backhaul_proto.errors import QuotaExceeded, ServerBusy
 from backhaul_proto.v1 import service_pb2, service_pb2_grpc
 from backhaul_server.engine.engine import Engine
+from backhaul_server.service import admission
 from backhaul_server.service.admission import PASSING, RESERVE, Slots
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Entry
@@ -37,7 +40,7 @@ class Named:
 
 
 def test_beyond_the_slots_calls_are_refused_and_told_times_one_after_the_other() -> None:
-    slots = Slots(2, clock=lambda: 10.0)
+    slots = Slots(2, line=0, clock=lambda: 10.0)
     slots.enter("a", "Execute")
     slots.enter("b", "Execute")
     told = []
@@ -53,7 +56,7 @@ def test_beyond_the_slots_calls_are_refused_and_told_times_one_after_the_other()
 
 
 def test_what_makes_room_passes_up_to_a_reserve() -> None:
-    slots = Slots(1)
+    slots = Slots(1, line=0)
     slots.enter("a", "Execute")
     for method in sorted(PASSING) * (RESERVE // len(PASSING)):
         slots.enter("a", method)
@@ -63,6 +66,90 @@ def test_what_makes_room_passes_up_to_a_reserve() -> None:
         slots.leave("a", method)
     with pytest.raises(ServerBusy):
         slots.enter("a", "Execute")
+
+
+class Line:
+    """Calls for which there is no slot, each on a thread of its own."""
+
+    def __init__(self, slots: Slots, threads: ThreadPoolExecutor) -> None:
+        self.slots = slots
+        self.entered: list[str] = []
+        self._threads = threads
+
+    def join(self, name: str) -> Future[None]:
+        before = len(self.slots._line)
+        joined = self._threads.submit(self._enter, name)
+        wait_until(lambda: len(self.slots._line) > before)
+        return joined
+
+    def _enter(self, name: str) -> None:
+        self.slots.enter(name, "Execute")
+        self.entered.append(name)
+
+
+def test_a_few_wait_for_a_slot_and_get_it_in_the_order_in_which_they_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "MOMENT", 60.0)
+    slots = Slots(1, of_principal=1, line=2)
+    slots.enter("a", "Execute")
+    with ThreadPoolExecutor(2) as threads:
+        line = Line(slots, threads)
+        second, third = line.join("b"), line.join("c")
+        with pytest.raises(ServerBusy):
+            slots.enter("d", "Execute")
+        with pytest.raises(QuotaExceeded):  # who waits counts
+            slots.enter("b", "Execute")
+        slots.enter("", "Release")  # beyond the slots: when it leaves, there is none for others
+        slots.leave("", "Release")
+        assert not line.entered
+        slots.leave("a", "Execute")
+        second.result(60)
+        assert line.entered == ["b"]
+        slots.leave("b", "Execute")
+        third.result(60)
+        slots.leave("c", "Execute")
+    assert slots.inside == 0
+    slots.enter("b", "Execute")
+
+
+def test_who_waits_a_moment_in_vain_is_refused_and_no_longer_counted() -> None:
+    slots = Slots(1, of_principal=1)
+    slots.enter("a", "Execute")
+    for _ in range(2):
+        with pytest.raises(ServerBusy) as caught:
+            slots.enter("b", "Execute")
+        assert "retry_after" in caught.value.details
+    slots.leave("a", "Execute")
+    slots.enter("b", "Execute")
+    assert slots.inside == 1
+
+
+def test_slots_are_neither_lost_nor_doubled_by_those_who_give_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "MOMENT", 0.0005)
+    slots = Slots(2)
+    entered: Counter[bool] = Counter()
+    most = [0]
+
+    def come_and_go(_: int) -> None:
+        for _ in range(300):
+            try:
+                slots.enter("a", "Execute")
+            except ServerBusy:
+                entered[False] += 1
+                continue
+            most[0] = max(most[0], slots.inside)
+            time.sleep(0.0005)
+            slots.leave("a", "Execute")
+            entered[True] += 1
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(come_and_go, range(6)))
+    assert (slots.inside, most[0]) == (0, 2)
+    assert entered.total() == 1800
+    assert min(entered.values()) > 0
 
 
 def test_a_principal_has_a_number_of_its_own_and_streams_count_for_it() -> None:
@@ -85,7 +172,7 @@ def test_a_principal_has_a_number_of_its_own_and_streams_count_for_it() -> None:
 
 def test_the_pace_at_which_calls_end_is_what_they_are_told() -> None:
     now = [0.0]
-    slots = Slots(1, clock=lambda: now[0])
+    slots = Slots(1, line=0, clock=lambda: now[0])
     slots.enter("", "Execute")
     for _ in range(200):
         now[0] += 0.05
@@ -103,7 +190,7 @@ def test_the_pace_at_which_calls_end_is_what_they_are_told() -> None:
 def full(threads: int, of_principal: int | None = None) -> Iterator[tuple[Server, grpc.Channel]]:
     """A server whose calls all wait for one that holds the turn."""
     worker = TurnsWorker(lanes=0)
-    entry = Entry(access=Named(), admission=Slots(threads, of_principal))
+    entry = Entry(access=Named(), admission=Slots(threads, of_principal, line=0))
     server = Server(Dispatcher(Engine(), worker), ["127.0.0.1:0"], threads=threads, entry=entry)
     server.start()
     begun, free = threading.Event(), threading.Event()
@@ -130,7 +217,7 @@ def opening(number: int) -> service_pb2.OpenSessionRequest:
     )
 
 
-def test_a_full_server_refuses_at_once_and_is_well() -> None:
+def test_a_full_server_refuses_and_is_well() -> None:
     with full(4) as (_, channel):
         stub: Any = service_pb2_grpc.BackhaulServiceStub(channel)
         health: Any = health_pb2_grpc.HealthStub(channel)
