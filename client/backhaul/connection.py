@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import threading
 import time
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Generator
 from types import TracebackType
@@ -52,6 +54,8 @@ CLOSED_AT_ONCE: Final = 8
 
 CLOSING_SECONDS: Final = 5.0
 """Seconds that a connection that is closed waits for the server at most, for each session that it closes."""
+AT_EXIT_SECONDS: Final = 1.0
+"""Seconds that the end of the program waits for servers at most, to close what nobody closed."""
 
 Inferring = Generator[tuple[str, tuple[Aval, ...], Attributes], Inferred, Inferred]
 
@@ -269,8 +273,12 @@ class Connection(AnyConnection):
     def close(self) -> None:
         """Close it, and with it the sessions of its tapes, which are of no use then.
 
-        Sessions that are computing at the moment are left to their leases. Closing again does nothing.
+        Sessions that are computing at the moment are left to their leases. Closing again does nothing. At the
+        end of the program those that are open are closed so, without waiting long.
         """
+        self._close(CLOSING_SECONDS)
+
+    def _close(self, seconds: float) -> None:
         with self._lock:
             transport, renewer = self._transport, self._renewer
             self._closed = True
@@ -278,9 +286,7 @@ class Connection(AnyConnection):
             renewer.wake()
         if transport is not None:
             self._forgotten += self.leases.idle_sessions()
-            self._end_forgotten(
-                transport, len(self._forgotten), timeout=self._bounded(CLOSING_SECONDS)
-            )
+            self._end_forgotten(transport, len(self._forgotten), timeout=self._bounded(seconds))
             transport.close()
 
     def __enter__(self) -> Connection:
@@ -372,6 +378,7 @@ class Connection(AnyConnection):
         from backhaul.transport.grpc import GrpcTransport
 
         of = self._endpoint
+        _REMOTE.open[self] = os.getpid()
         return GrpcTransport(
             self._target,
             token=of.token,
@@ -380,6 +387,26 @@ class Connection(AnyConnection):
             reporting=of.reporting,
             retries=self._retries(),
         )
+
+
+class _Remote:
+    """The connections to other processes that are in use, and which process uses each."""
+
+    def __init__(self) -> None:
+        self.open: weakref.WeakKeyDictionary[Connection, int] = weakref.WeakKeyDictionary()
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Close those of this process: else their sessions would be held until their leases end."""
+        end = time.monotonic() + AT_EXIT_SECONDS
+        for each, process in list(self.open.items()):
+            left = end - time.monotonic()
+            if left > 0 and process == os.getpid() and not each.closed:
+                with contextlib.suppress(BackhaulError):
+                    each._close(left)
+
+
+_REMOTE: Final = _Remote()
 
 
 class _Default:

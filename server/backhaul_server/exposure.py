@@ -22,7 +22,7 @@ def check_exposure(addresses: Sequence[str], *, encrypted: bool, authenticated: 
         authenticated: whether callers by TCP must say, and prove, who they are.
 
     Raises:
-        InvalidArgument: INSECURE_ADDRESS.
+        InvalidArgument: INSECURE_ADDRESS; INVALID_TARGET for a name that stands for nothing.
     """
     if encrypted and authenticated:
         return
@@ -44,7 +44,11 @@ def check_exposure(addresses: Sequence[str], *, encrypted: bool, authenticated: 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nothing but this machine can reach the host, for certain. A name: all that it stands for."""
+    """Whether nothing but this machine can reach the host, for certain. A name: all that it stands for.
+
+    Raises:
+        InvalidArgument: INVALID_TARGET, a name that stands for nothing.
+    """
     text = host.removeprefix("[").removesuffix("]")
     found = _is_loopback_ip(text)
     if found is not None:
@@ -53,8 +57,13 @@ def is_loopback(host: str) -> bool:
         return False
     try:
         answers = socket.getaddrinfo(text, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
+    except (OSError, UnicodeError) as error:
+        raise make_error(
+            "INVALID_TARGET",
+            f"The server cannot listen on {text}: the name stands for no address ({error}). Give the name or "
+            "an address of this machine.",
+            actual=text,
+        ) from None
     return all(_is_loopback_ip(str(each[4][0])) is True for each in answers)
 
 

@@ -105,6 +105,8 @@ def test_a_server_that_anybody_could_reach_does_not_start() -> None:
         target = server.target.replace("0.0.0.0", "127.0.0.1")
         with bh.connect(target, timeout=30) as connection:
             assert connection.ping() > 0
+        _, log = server.stop()
+    assert [each["address"] for each in log if each["message"] == "insecure"] == ["0.0.0.0:0"]
 
 
 def test_the_environment_gives_the_token(monkeypatch: pytest.MonkeyPatch) -> None:

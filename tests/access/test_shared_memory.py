@@ -85,6 +85,15 @@ def test_who_is_not_known_gets_none(server: Server, first: Any) -> None:
         clients.SideSocket(path_of(server), "c")
 
 
+@pytest.mark.parametrize("demanded", [True, None])
+def test_a_wrong_token_is_told_as_one(server: Server, demanded: bool | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = bh.connect(server.targets[0], token="c", shared_memory=demanded, timeout=30)
+        with given as connection, pytest.raises(bh.Unauthenticated):
+            bh.Tape(connection).leaf(LARGE).numpy()
+
+
 def test_a_segment_is_its_allocators_also_before_it_was_named(server: Server) -> None:
     alice = clients.SideSocket(path_of(server), "a")
     segment = alice.allocate(MB)

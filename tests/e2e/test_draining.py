@@ -99,14 +99,14 @@ def test_on_sigterm_the_running_block_ends_and_new_sessions_are_sent_elsewhere()
         assert square(other) == 6.0
         open_one = bh.Tape(other).leaf(2.0)
         assert float(open_one * 3.0) == 6.0
-        asked = run(pool, server, chain(bh.Tape(connection), 400))
+        asked = run(pool, server, chain(bh.Tape(connection), 100))
         server.process.send_signal(signal.SIGTERM)
         until(lambda: check(probe) == NOT_SERVING)
         until(lambda: refusal(other) == "DRAINING")
         assert not asked.done()
         assert float(open_one * 2.0) == 4.0  # sessions that are open are answered meanwhile
         assert check(probe, NAMES[1]) == NOT_SERVING
-        assert asked.result() == 160_000.0
+        assert asked.result() == 40_000.0
         assert server.process.wait(20) == 0
 
 
@@ -199,12 +199,12 @@ def test_the_port_for_health_has_nothing_else_and_is_not_held_up_by_calls() -> N
             info(b"", timeout=5)
         code: Any = refused.value
         assert code.code() == grpc.StatusCode.UNIMPLEMENTED
-        asked = run(pool, server, chain(bh.Tape(connection), 400))
+        asked = run(pool, server, chain(bh.Tape(connection), 100))
         started = time.monotonic()
         assert check(probe) == SERVING
         assert time.monotonic() - started < 1
         assert not asked.done()
-        assert asked.result() == 160_000.0
+        assert asked.result() == 40_000.0
         watched: list[Any] = []
         stub: Any = health_pb2_grpc.HealthStub(probe)
         stream = stub.Watch(health_pb2.HealthCheckRequest(service=""), timeout=30)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -10,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.e2e.server_process import serving
 from tests.faults.programs import run
 from tests.faults.ways import Way
 
@@ -160,3 +165,46 @@ def test_a_process_ends_quietly_and_quickly(way: Way, targets: Mapping[str, str]
     said, _, at = done.stdout.strip().rpartition(" ")
     assert said == "at the end"
     assert ended - float(at) < 10
+
+
+def test_a_process_that_closes_nothing_leaves_no_session(
+    way: Way, targets: Mapping[str, str], connection: bh.Connection
+) -> None:
+    before = {each.digest for each in connection.sessions()}
+    program = (
+        "tapes = [bh.Tape(connect()) for _ in range(3)]\n"
+        "for each in tapes: each.leaf(1.0).numpy()\n"
+    )
+    done = run(way, targets, program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {each.digest for each in connection.sessions()} <= before
+
+
+LEAVING = """
+import sys
+import backhaul as bh
+tapes = [bh.Tape(bh.connect(sys.argv[1], timeout=60)) for _ in range(3)]
+for each in tapes:
+    each.leaf(1.0).numpy()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_process_ends_soon_though_its_server_does_not_answer() -> None:
+    with (
+        serving() as server,
+        subprocess.Popen(
+            [sys.executable, "-c", LEAVING, server.target],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as client,
+    ):
+        assert client.stdout is not None
+        assert client.stdout.readline() == "ready\n"
+        os.kill(server.process.pid, signal.SIGSTOP)
+        started = time.monotonic()
+        client.communicate("go on\n", timeout=60)
+        assert client.returncode == 0
+        assert time.monotonic() - started < 10  # a second, and what the machine is busy with

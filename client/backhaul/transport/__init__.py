@@ -155,7 +155,7 @@ class Transport(TransportState, ABC):
 
     def list_sessions(self, *, timeout: float | None) -> tuple[SessionSummary, ...]:
         """The caller's own sessions."""
-        return self._make(calls.list_sessions(), timeout)
+        return self._ask(calls.list_sessions(), timeout)
 
     def server_info(self, *, timeout: float | None) -> ServerInfo:
         """What the server is; its limits are kept to from then on."""

@@ -87,7 +87,7 @@ class AsyncTransport(TransportState, ABC):
         return await self._make(calls.renew_lease(epoch, renewals), timeout)
 
     async def list_sessions(self, *, timeout: float | None) -> tuple[SessionSummary, ...]:
-        return await self._make(calls.list_sessions(), timeout)
+        return await self._ask(calls.list_sessions(), timeout)
 
     async def server_info(self, *, timeout: float | None) -> ServerInfo:
         info = await self._ask(calls.server_info(), timeout)

@@ -325,6 +325,10 @@ class SharedMemory:
             return
         complaint = self._complaint
         why = str(complaint) if complaint is not None else "the server offers none"
+        if complaint is not None and complaint.reason == "UNAUTHENTICATED":
+            if self._demanded:
+                raise make_error(complaint.reason, complaint.message)
+            return  # the call that follows is told the same
         if self._demanded:
             raise make_error(
                 "SHARED_MEMORY_UNAVAILABLE",

@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from backhaul_proto import codec, tensors
 from backhaul_proto.chunks import MAX_CHUNK_BYTES
-from backhaul_proto.errors import BackhaulError, make_error
+from backhaul_proto.errors import BackhaulError, InvalidArgument, make_error
 from backhaul_proto.messages import SERVICE, Array
 from backhaul_proto.shared import MAX_SOCKET_PATH, SharedArray, is_supported, side_socket
 from backhaul_server.exposure import check_exposure
@@ -103,12 +103,16 @@ class Server:
     ) -> None:
         entry = entry or Entry(admission=Slots(threads))
         mutual = certificates is not None and certificates.mutual
-        if not insecure:
+        try:
             check_exposure(
                 addresses,
                 encrypted=certificates is not None,
                 authenticated=mutual or not isinstance(entry.access, Open),
             )
+        except InvalidArgument as refused:
+            if not insecure or refused.reason != "INSECURE_ADDRESS":
+                raise
+            log.warning("insecure", extra={"address": refused.details["actual"]})
         self._credentials = None if certificates is None else certificates.credentials()
         self._drain = entry.drain
         self._dispatcher = dispatcher

@@ -71,7 +71,7 @@ def test_blocks_with_their_plans_take_at_most_what_they_may() -> None:
 @pytest.mark.parametrize("plans", [0, 1, 4])
 def test_what_a_block_takes_is_known_about(plans: int) -> None:
     engine = Engine()
-    sent, _ = chain(5000)
+    sent, _ = chain(1000)
 
     def planned() -> KnownBlock:
         known = BlockCache(codec.read_block).find("", sent)
