@@ -49,7 +49,7 @@ SHELL := /bin/sh
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
 	bench-ops bench-memory ops ops-check settings \
-	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
+	proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -225,6 +225,11 @@ compat-oldest:
 
 compat-newest:
 	@$(call compat_run,newest,)
+
+# Interpreters that are not there are passed over.
+PACKAGE_PYTHONS ?= python3.11 python3.12 python3.13
+packages: ## wheel and sdist in empty environments: alone and with a server, oldest and newest dependencies
+	@$(PYTHON) tools/try_packages.py $(addprefix --python ,$(PACKAGE_PYTHONS)) $(foreach pin,$(OLDEST),--oldest $(pin))
 
 # ---------------------------------------------------------------- upkeep
 lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew

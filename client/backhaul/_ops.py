@@ -2544,7 +2544,7 @@ def roll(
     Args:
         x: Tensor, array or number.
         shift: By how many places, for each axis.
-        axis: Axis or axes; as if `x` were flat when left out.
+        axis: Axis or axes; as if `x` were flat when left out. Along none nothing is shifted.
 
     Raises:
         InvalidArgument: an operand or attribute that cannot be right.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from backhaul_proto.catalog.index import ARRAY, Index, Slice
@@ -61,10 +62,11 @@ def _given(sample: Sample) -> dict[str, Any]:
 
 
 def _different(samples: tuple[Sample, ...]) -> list[Sample]:
-    """The first sample with arrays that have elements, and the first with ones that have none."""
+    """The first samples with arrays that have elements, one with none, and one with numbers for arrays."""
     full = [each for each in samples if all(0 not in shape for shape in each.shapes)]
     empty = [each for each in samples if any(0 in shape for shape in each.shapes)]
-    return full[:2] + empty[:1]
+    numbers = [replace(each, shapes=tuple(() for _ in each.shapes)) for each in samples[:1]]
+    return full[:2] + empty[:1] + numbers
 
 
 def _pairs(attributes: tuple[Attribute, ...]) -> Iterator[dict[str, Any]]:

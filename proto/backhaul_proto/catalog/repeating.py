@@ -182,11 +182,12 @@ register(
                 "axis",
                 "axes",
                 keyword_only=False,
-                doc="Axis or axes; as if `x` were flat when left out.",
+                doc="Axis or axes; as if `x` were flat when left out. Along none nothing is shifted.",
             ),
         ),
         samples=(
             Sample(((2, 3),), {"shift": 2}),
+            Sample(((),), {"shift": 1, "axis": ()}),
             Sample(((2, 3),), {"shift": (1, -2), "axis": (0, 1)}),
             Sample(((2, 3),), {"shift": 4, "axis": (1, -1)}),
             Sample(((0,),), {"shift": 1, "axis": 0}),

@@ -42,7 +42,7 @@ class Roll(Linear):
         (x,) = avals
         axis = attributes.get("axis")
         by = shifts(attributes["shift"], axis, x.ndim)
-        if axis is None:
+        if axis is None or not by:  # of 0-d arrays NumPy rolls no axis
             return self, {"shift": by.get(0, 0) % max(x.size, 1), "axis": None}
         places = tuple(shift % max(x.shape[i], 1) for i, shift in by.items())
         return self, {"shift": places, "axis": tuple(by)}
