@@ -3,9 +3,10 @@
     python tools/try_packages.py --python python3.11 --python python3.12 --oldest grpcio==1.62.3 --oldest ...
 
 Builds both, and installs them into empty environments of each interpreter: the package alone and with
-`[server]`, with the newest dependencies and with the oldest that are allowed. In each, from an empty folder, the
-package computes a gradient in its own process; with `[server]` it runs `backhaul demo` too. Prints a line for each,
-and exits 1 when one failed. An interpreter that is not there is passed over, and said so.
+`[server]`, with the newest dependencies and with the oldest that are allowed. In each, from an empty
+folder, the package computes a gradient in its own process; with `[server]` it runs `backhaul demo` too.
+Prints a line for each, and exits 1 when one failed. An interpreter that is not there is passed over, and
+said so.
 """
 
 from __future__ import annotations
