@@ -15,8 +15,9 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conformance.comparison import difference
+from conformance import goldens
 from conformance.cases import derivatives, dtypes, einsum, errors, ops, sessions, streams
+from conformance.comparison import difference
 from conformance.vectors import FOLDER, GROUPS, Vector, read, text
 
 ROOT: Final = Path(__file__).parents[1]
@@ -39,7 +40,9 @@ def stale(group: str, made: list[Vector]) -> str | None:
 
     Answers are compared within their tolerance: the last bits are another machine's business.
     """
-    committed = {each.name: each for each in read(group)} if (FOLDER / f"{group}.json").is_file() else {}
+    committed = (
+        {each.name: each for each in read(group)} if (FOLDER / f"{group}.json").is_file() else {}
+    )
     if list(committed) != [each.name for each in made]:
         return "other cases"
     for each in made:
@@ -54,7 +57,9 @@ def stale(group: str, made: list[Vector]) -> str | None:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 if not current")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; status 1 if not current"
+    )
     check: bool = parser.parse_args().check
     if not (CORPUS / "cases.jsonl").is_file():
         sys.exit(f"no corpus at {CORPUS}: set BACKHAUL_CORPUS to its folder")
@@ -69,6 +74,13 @@ def main() -> None:
         FOLDER.mkdir(exist_ok=True)
         (FOLDER / f"{group}.json").write_text(text(group, made), encoding="utf-8")
         print(f"{group}: {len(made)} vectors")
+    made_goldens = goldens.make()
+    if not check:
+        goldens.write(made_goldens)
+        print(f"wire: {len(made_goldens)} requests")
+    elif made_goldens != goldens.read():
+        print(f"wire: other files. To mend it: {MEND}", file=sys.stderr)
+        failed = True
     sys.exit(1 if failed else 0)
 
 

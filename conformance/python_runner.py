@@ -209,9 +209,7 @@ class Session:
 
     def close(self) -> None:
         """Closes it."""
-        self._unary(
-            self._stub.CloseSession, service_pb2.CloseSessionRequest(session=self._ref)
-        )
+        self._unary(self._stub.CloseSession, service_pb2.CloseSessionRequest(session=self._ref))
 
     def execute(
         self, request: service_pb2.ExecuteRequest, chunked: bool
@@ -347,7 +345,7 @@ def run_case(case: Json, session: Session) -> Json:
 
 
 def node_id(nodes: Sequence[int], number: int) -> int:
-    """The session's id of a node of the case. A number that the case has no node for gets an id never made."""
+    """The session's id of a node of the case; one never made for a number that the case has no node for."""
     return nodes[number] if number < len(nodes) else number + 1
 
 
@@ -405,7 +403,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", required=True, help="HOST:PORT of the server")
     parser.add_argument("--token", help="bearer token")
-    parser.add_argument("--ca", type=Path, help="file of the authorities that the server is proved by")
+    parser.add_argument(
+        "--ca", type=Path, help="file of the authorities that the server is proved by"
+    )
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds for each call")
     arguments = parser.parse_args()
     metadata = [("authorization", f"Bearer {arguments.token}")] if arguments.token else []

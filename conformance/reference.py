@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from conformance.vectors import Json, array_of, tensor_json
 
 from backhaul_proto.catalog.index import ARRAY, Index, Slice
 from backhaul_proto.catalog.ops import AttributeValue
@@ -12,7 +13,6 @@ from backhaul_proto.errors import BackhaulError, status_of
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.tape import Tape
-from conformance.vectors import Json, array_of, tensor_json
 
 _MARKS: dict[str, Any] = {"NEW_AXIS": None, "ELLIPSIS": Ellipsis, "ARRAY": ARRAY}
 
@@ -69,9 +69,7 @@ def _pullback(tape: Tape, nodes: list[Node], ask: Json) -> Json:
 def _hvp(tape: Tape, nodes: list[Node], ask: Json) -> Json:
     wrt = [nodes[i] for i in ask["wrt"]]
     direction = {nodes[t["of"]]: array_of(t["value"]).copy() for t in ask["tangents"]}
-    ((gradients, products),) = tape.hvp(
-        nodes[ask["loss"]], [direction] if direction else (), wrt
-    )
+    ((gradients, products),) = tape.hvp(nodes[ask["loss"]], [direction] if direction else (), wrt)
     return {
         "value": _value(nodes[ask["loss"]]),
         "gradients": [tensor_json(gradients[each]) for each in wrt],

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -86,10 +86,8 @@ class Runner:
         """Ends its input. In words what is wrong with its end, if anything."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:
+        with suppress(BrokenPipeError):  # it has ended already: its status tells
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it has ended already: its status tells
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -186,9 +184,7 @@ def report(outcomes: dict[str, Outcome], console: Console) -> int:
     for group, outcome in outcomes.items():
         table.add_row(group, str(len(outcome.passed)), str(len(outcome.failed)))
     console.print(table)
-    failed = [
-        (group, *each) for group, outcome in outcomes.items() for each in outcome.failed
-    ]
+    failed = [(group, *each) for group, outcome in outcomes.items() for each in outcome.failed]
     for group, name, wrong in failed[:SHOWN]:
         console.print(f"{group} / {name}: {wrong}", markup=False, highlight=False, soft_wrap=True)
     if len(failed) > SHOWN:

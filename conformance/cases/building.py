@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-from backhaul_proto.catalog import ops as catalog
 from conformance import reference
 from conformance.vectors import Array, Json, Vector, array_of, attribute_json, tensor_json
+
+from backhaul_proto.catalog import ops as catalog
 
 RELATIVE: Mapping[str, float] = {"float32": 2e-4, "complex64": 2e-4}
 """Of results of these dtypes; 1e-9 of the others."""
@@ -74,7 +74,8 @@ class CaseBuilder:
             "loss": loss,
             "wrt": list(wrt),
             "tangents": [
-                {"of": node, "value": tensor_json(value)} for node, value in (tangents or {}).items()
+                {"of": node, "value": tensor_json(value)}
+                for node, value in (tangents or {}).items()
             ],
         }
 

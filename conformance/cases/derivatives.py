@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-
 from conformance.cases import corpus as corpus_cases
 from conformance.cases.building import CaseBuilder
 from conformance.vectors import Vector

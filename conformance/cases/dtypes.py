@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
 from conformance.cases.building import CaseBuilder
 from conformance.vectors import Array, Vector
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from conformance.cases.building import CaseBuilder
+from conformance.vectors import Vector
 from tests.samples import draw
 
 from backhaul_proto.catalog.avals import FLOAT64, INEXACT, aval
 from backhaul_proto.catalog.ops import CATALOG, Op, Sample, bind, infer
 from backhaul_server.engine.rules import RULES
-from conformance.cases.building import CaseBuilder
-from conformance.vectors import Vector
 
 SAMPLES: Final = 3
 """So many samples of an op are tried in FLOAT64; the first one in the other dtypes too."""
