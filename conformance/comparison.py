@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from conformance.vectors import Json, Vector, array_of
+from conformance.vector import Json, Vector, array_of
 
 
 def difference(vector: Vector, answer: Json) -> str | None:

@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from conformance import goldens
 from conformance.cases import derivatives, dtypes, einsum, errors, ops, sessions, streams
 from conformance.comparison import difference
-from conformance.vectors import FOLDER, GROUPS, Vector, read, text
+from conformance.vector import FOLDER, GROUPS, Vector, read, text
 
 ROOT: Final = Path(__file__).parents[1]
 CORPUS: Final = Path(os.environ.get("BACKHAUL_CORPUS", ROOT.parent / "shared" / "corpus"))
-MEND: Final = "make conformance-vectors"
+MEND: Final = "make vectors"
 
 MAKERS: Final[dict[str, Callable[[Path], list[Vector]]]] = {
     "ops": ops.vectors,

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from conformance.cases.building import CaseBuilder
 from conformance.python_runner import BlockWriter
-from conformance.vectors import Json
+from conformance.vector import Json
 
 from backhaul_proto import tensors
 from backhaul_proto.errors import BackhaulError, status_of

@@ -1,4 +1,4 @@
-"""A runner written against nothing but the generated messages and gRPC: a model for clients in other languages.
+"""A runner written against the generated messages and gRPC alone: a model for clients in other languages.
 
 Every line from standard input is a case, and every line on standard output its answer; README.md has the
 form of both. No array is ever looked into: the bytes of a case go to the server as they are.
@@ -60,7 +60,7 @@ def dtype_number(name: str) -> Any:
 
 def dtype_name(number: int) -> str:
     """The name of an element type in lower case."""
-    return tensor_pb2.DataType.Name(number).removeprefix("DATA_TYPE_").lower()  # type: ignore[arg-type]  # an enum's number is an int on the wire
+    return tensor_pb2.DataType.Name(number).removeprefix("DATA_TYPE_").lower()
 
 
 def tensor_message(tensor: Json) -> tensor_pb2.Tensor:
@@ -126,7 +126,7 @@ def index_item(item: Json) -> graph_pb2.IndexItem:
     if "slice" in item:
         parts = {k: int(v) for k, v in item["slice"].items() if v is not None}
         return graph_pb2.IndexItem(slice=graph_pb2.IndexSlice(**parts))
-    return graph_pb2.IndexItem(mark=graph_pb2.IndexMark.Value(f"INDEX_MARK_{item['mark']}"))
+    return graph_pb2.IndexItem(mark=f"INDEX_MARK_{item['mark']}")
 
 
 # Blocks
@@ -220,16 +220,18 @@ class Session:
         request.seq = self._seq
         request.digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()
         try:
-            if chunked:
-                answer = self._stream(request)
-            else:
-                answer = self._unary(self._stub.Execute, request)
+            execute = self._stream if chunked else self._plain
+            answer = execute(request)
         except CaseFailed:
             self._seq -= 1  # a refused request has changed nothing: its number is free
             raise
         if answer.HasField("question_failure"):
             failure = answer.question_failure
             raise CaseFailed(failure.reason, "", dict(failure.metadata))
+        return answer
+
+    def _plain(self, request: service_pb2.ExecuteRequest) -> service_pb2.ExecuteResponse:
+        answer: service_pb2.ExecuteResponse = self._unary(self._stub.Execute, request)
         return answer
 
     def _unary(self, method: Any, request: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from conformance.vectors import Json, array_of, tensor_json
+from conformance.vector import Json, array_of, tensor_json
 
 from backhaul_proto.catalog.index import ARRAY, Index, Slice
 from backhaul_proto.catalog.ops import AttributeValue
@@ -93,8 +93,9 @@ def attribute(value: Json) -> AttributeValue:
             return np.dtype(given)
         case "index":
             return Index(tuple(_item(each) for each in given))
-    plain: bool | str = given
-    return plain
+        case "bool":
+            return bool(given)
+    return str(given)
 
 
 def _item(item: Json) -> Any:

@@ -21,7 +21,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from conformance.comparison import difference
-from conformance.vectors import GROUPS, Vector, read
+from conformance.vector import GROUPS, Vector, read
 from rich.console import Console
 from rich.table import Table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from conformance import reference
-from conformance.vectors import Array, Json, Vector, array_of, attribute_json, tensor_json
+from conformance.vector import Array, Json, Vector, array_of, attribute_json, tensor_json
 
 from backhaul_proto.catalog import ops as catalog
 

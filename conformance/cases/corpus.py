@@ -11,7 +11,7 @@ from typing import Any, Final
 from conformance import reference
 from conformance.cases.building import CaseBuilder
 from conformance.comparison import difference
-from conformance.vectors import Json, Vector, tensor_json, text
+from conformance.vector import Json, Vector, tensor_json, text
 
 # Names of the corpus that are others than the catalog's; all of them take their operands and nothing else.
 NAMES: Final[Mapping[str, str]] = {

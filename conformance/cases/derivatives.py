@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from conformance.cases import corpus as corpus_cases
 from conformance.cases.building import CaseBuilder
-from conformance.vectors import Vector
+from conformance.vector import Vector
 
 MOST_BYTES: Final = 12000
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from conformance.cases.building import CaseBuilder
-from conformance.vectors import Array, Vector
+from conformance.vector import Array, Vector
 
 SHAPES: Final = ((), (3,), (2, 3), (0,), (2, 0, 3), (1, 2, 1, 2))
 DTYPES: Final = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.cases import corpus as corpus_cases
-from conformance.vectors import Vector
+from conformance.vector import Vector
 
 MOST_BYTES: Final = 2500
 """Of a vector: a larger array shows nothing that a small one does not."""

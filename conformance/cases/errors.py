@@ -1,4 +1,4 @@
-"""What must be refused, with its reason and gRPC code: by the words of the .proto and the corpus, not the engine."""
+"""What must be refused, with reason and gRPC code: by the .proto and the corpus, not by the engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from conformance.cases import corpus as corpus_cases
 from conformance.cases.building import CaseBuilder
-from conformance.vectors import Json, Vector, text
+from conformance.vector import Json, Vector, text
 
 from backhaul_proto.errors import REASONS
 

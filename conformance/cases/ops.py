@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from conformance.cases.building import CaseBuilder
-from conformance.vectors import Vector
+from conformance.vector import Vector
 from tests.samples import draw
 
 from backhaul_proto.catalog.avals import FLOAT64, INEXACT, aval

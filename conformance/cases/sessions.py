@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from conformance.cases.building import CaseBuilder
-from conformance.vectors import Vector
+from conformance.vector import Vector
 
 
 def vectors(corpus: Path) -> list[Vector]:
