@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from conformance import generate, goldens, python_runner, run
-from conformance.vector import GROUPS, read
+from conformance.vector import GROUPS, array_of, read, tensor_json
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from rich.console import Console
@@ -72,3 +72,13 @@ def test_a_golden_is_answered_byte_by_byte(target: str, golden: goldens.Golden) 
     info = ErrorInfo()
     assert status.details[0].Unpack(info)
     assert {"reason": info.reason, "code": error.code().name} == golden.error
+
+
+def test_rounding_of_operands_is_no_change_and_all_else_is() -> None:
+    made = read("ops")[0].case
+    assert generate.alike(made, made)
+    value = array_of(made["sources"][0]["value"])
+    for factor, same in ((1 + 2.0**-23, True), (1.01, False)):
+        source = {**made["sources"][0], "value": tensor_json(value * value.dtype.type(factor))}
+        assert generate.alike(made, {**made, "sources": [source]}) is same
+    assert not generate.alike(made, {**made, "split": True})
