@@ -49,9 +49,12 @@ class Runner:
     """The process of a runner, fed and read a line at a time."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-        )
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            )
+        except OSError as error:
+            sys.exit(f"the runner does not start: {error}. Build it first, or correct --runner.")
         # A thread reads, since a pipe cannot be waited for with a timeout everywhere.
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)

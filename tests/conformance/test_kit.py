@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conformance import run
+from conformance import python_runner, run
 from conformance.cases.building import CaseBuilder
 from conformance.vector import Vector
 from rich.console import Console
@@ -78,3 +79,21 @@ def test_numbers_are_compared_within_the_vectors_tolerance() -> None:
     near = value()
     assert verdict("wrong-value", Vector(near.case, near.expect, {"values": [0.0, 1.0]})) == (0, [])
     assert verdict("wrong-value", Vector(near.case, near.expect, {"values": [0.0, 0.5]}))[0] == 1
+
+
+def command_line(runner: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, run.__file__, "--only", "sessions", "--runner", runner]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_starts_a_server_of_its_own() -> None:
+    done = command_line(f"{sys.executable} {python_runner.__file__}")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"sessions\W+9\W+0\W", done.stdout)
+
+
+def test_the_command_fails_and_says_why() -> None:
+    done = command_line(f"{sys.executable} -c pass")
+    assert done.returncode == 1
+    assert "sessions / a-chain-a-block-each: " in done.stdout
+    assert "does not start" in command_line("no-such-program").stderr
