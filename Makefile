@@ -48,7 +48,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory ops ops-check settings \
+	bench-ops bench-memory ops ops-check settings conformance vectors vectors-check \
 	proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
 
 help: ## this list
@@ -178,6 +178,19 @@ ops-check: $(VENV)/.stamp-dev ## is what follows from the op catalog current?
 settings: $(VENV)/.stamp-dev ## write the table of the server's settings in docs/serving.md
 	@$(BIN)/python tools/gen_settings.py
 
+# ---------------------------------------------------------------- conformance
+# Any command that keeps to conformance/README.md; left out: the Python one.
+RUNNER ?= $(BIN)/python conformance/python_runner.py
+
+conformance: $(VENV)/.stamp-dev ## a client library against all vectors (RUNNER='command', CONFORMANCE_ARGS)
+	@$(BIN)/python conformance/run.py --runner '$(RUNNER)' $(CONFORMANCE_ARGS)
+
+vectors: $(VENV)/.stamp-dev ## write the vectors anew (BACKHAUL_CORPUS=folder)
+	@$(BIN)/python conformance/generate.py
+
+vectors-check: $(VENV)/.stamp-dev ## are the committed vectors current?
+	@$(BIN)/python conformance/generate.py --check $(call or_mend,make vectors)
+
 # ---------------------------------------------------------------- protocol
 # $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.
 protoc = test -n "$(PROTOS)" || { echo "no .proto file in proto/backhaul_proto/v1" >&2; exit 1; }; \
@@ -241,4 +254,4 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 clean: ## remove environments, caches and build output
 	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
-	find $(wildcard client server proto tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +
