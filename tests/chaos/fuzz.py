@@ -36,6 +36,8 @@ CALLS_OF_A_SESSION = 150
 TIMEOUT = 1.0
 SLACK = 1.0
 """Seconds of a thread's time that a call may go on after its timeout."""
+GROWTH: Final = 300 << 20
+"""Bytes that a process may grow by: its caches of blocks and calls are bounded, and then full."""
 SHOWN = 5
 MEMORY = 64 << 20
 _KEPT = 200
@@ -117,6 +119,9 @@ class Fuzzer:
                     break
         self.report.count = i + 1
         self.report.resident.append(resident())
+        grown = self.report.resident[-1] - self.report.resident[0]
+        if grown > GROWTH:
+            self.report.faults.append(f"memory grew by {grown / 1e6:.0f} MB")
         self._end()
         return self.report
 
