@@ -36,7 +36,7 @@ CALLS_OF_A_SESSION = 150
 TIMEOUT = 1.0
 SLACK = 1.0
 """Seconds of a thread's time that a call may go on after its timeout."""
-GROWTH: Final = 300 << 20
+GROWTH = 300 << 20
 """Bytes that a process may grow by: its caches of blocks and calls are bounded, and then full."""
 SHOWN = 5
 MEMORY = 64 << 20
