@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,9 +18,12 @@ from tests.chaos.mutations import mutated
 from tests.chaos.socket_fuzz import SocketFuzzer
 
 from backhaul_proto import codec, tensors
+from backhaul_proto.catalog.ops import CATALOG
+from backhaul_proto.errors import BackhaulError
 from backhaul_proto.messages import CONSTANT, LEAF, Block, BlockCall, Call, Execute
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.tape import Tape
 from backhaul_server.service.dispatch import Dispatcher
 
 SESSION = b"sixteen bytes..."
@@ -90,3 +95,42 @@ def test_attributes_at_their_extremes_end_in_typed_errors(
     assert untyped == []
     assert outcomes["INVALID_ATTRIBUTE"] > 1000
     assert outcomes[""] > 500
+
+
+def test_no_array_is_made_that_is_larger_than_the_empty_result() -> None:
+    tape = Tape(Engine())
+    x = tape.leaf(np.ones(3))
+    tracemalloc.start()
+    y = tape.apply("tile", [x], reps=(1 << 22, 0, 1))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert y.value.shape == (1 << 22, 0, 3)
+    assert most < 1 << 20
+
+
+DTYPES = ("bool", "int8", "uint64", "int64", "float32", "float64", "complex64", "complex128")
+
+
+def test_every_dtype_ends_in_an_answer_or_a_typed_error() -> None:
+    engine = Engine()
+    outcomes: Counter[str] = Counter()
+    for name, entry in sorted(CATALOG.items()):
+        if entry.private:
+            continue
+        for sample, dtype, beside in product(entry.samples, DTYPES, ("", "bool")):
+            tape = Tape(engine)
+            dtypes = [dtype, *[beside or dtype] * len(sample.shapes)]
+            arrays = [np.ones(shape, dtypes[i]) for i, shape in enumerate(sample.shapes)]
+            operands = [
+                tape.leaf(each) if each.dtype.kind in "fc" else tape.constant(each)
+                for each in arrays
+            ]
+            try:
+                with np.errstate(all="ignore"):
+                    tape.apply(name, operands, **sample.attributes)
+                outcomes[""] += 1
+            except BackhaulError as error:
+                outcomes[error.reason] += 1
+    assert outcomes[""] > 5000
+    assert outcomes["DTYPE_NOT_SUPPORTED"] > 300
+    assert "INTERNAL" not in outcomes

@@ -61,6 +61,13 @@ def _vecdot(avals: tuple[Aval, ...], axis: int) -> Aval:
 
 def _cross(avals: tuple[Aval, ...], axis: int) -> Aval:
     at = common_axis(avals, axis, "cross")
+    dtype = promote(*avals)
+    if dtype.kind == "b":
+        raise make_error(
+            "DTYPE_NOT_SUPPORTED",
+            "cross: bool arrays cannot be subtracted; convert one with astype().",
+            actual="bool",
+        )
     a, b = (each.shape for each in avals)
     if a[at] != 3 or b[at] != 3:
         raise make_error(
@@ -69,7 +76,7 @@ def _cross(avals: tuple[Aval, ...], axis: int) -> Aval:
             expected=3,
             actual=(a[at], b[at]),
         )
-    return aval(broadcast_shapes([a, b]), promote(*avals))
+    return aval(broadcast_shapes([a, b]), dtype)
 
 
 def _outer(avals: tuple[Aval, ...]) -> Aval:

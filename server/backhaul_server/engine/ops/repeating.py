@@ -62,6 +62,10 @@ class Tile(Linear):
         return self, {"reps": (1,) * (avals[0].ndim - len(counts)) + counts}
 
     def forward(self, xp: Any, x: Array, reps: Ints) -> Array:
+        if 0 in reps:  # NumPy's may make a huge array on its way to an empty one
+            padded = (1,) * (len(reps) - x.ndim) + tuple(x.shape)
+            shape = tuple(n * count for n, count in zip(padded, reps, strict=True))
+            return xp.zeros(shape, dtype=x.dtype)
         return xp.tile(x, reps)
 
     def vjp(self, F: Namespace, ct: Array, y: Array, x: Array, reps: Ints) -> Any:
