@@ -12,6 +12,9 @@ export type AttributeInput =
   | readonly (readonly Integer[])[]
   | WireAttributeValue;
 
+/** Attributes of an op by name; undefined is as one that is left out. */
+export type Attributes = Readonly<Record<string, AttributeInput | undefined>>;
+
 type Integer = number | bigint;
 
 /** An entry of an index: a position, a slice, null for a new axis, "..." , or an array among the operands. */
@@ -38,10 +41,10 @@ export function slice(start?: Integer, stop?: Integer, step?: Integer): WireInde
 export const ARRAY: WireIndexItem = { mark: "INDEX_MARK_ARRAY" };
 
 /** Attributes as they travel, in the order of their names: equal calls have equal bytes. */
-export const toWireAttributes = (given: Readonly<Record<string, AttributeInput>>): WireAttribute[] =>
+export const toWireAttributes = (given: Attributes): WireAttribute[] =>
   Object.entries(given)
     .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([name, value]) => ({ name, ...attributeValue(value) }));
+    .flatMap(([name, value]) => (value === undefined ? [] : [{ name, ...attributeValue(value) }]));
 
 function attributeValue(value: AttributeInput): WireAttributeValue {
   switch (typeof value) {

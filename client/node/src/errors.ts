@@ -64,6 +64,13 @@ export function fromServiceError(failed: ServiceError, target: string): Backhaul
   const [packed] = failed.metadata?.get("grpc-status-details-bin") ?? [];
   const sent = Buffer.isBuffer(packed) ? fromDetails(packed, code) : undefined;
   if (sent !== undefined) return sent;
+  if (code === "RESOURCE_EXHAUSTED" && failed.details.includes("larger than max")) {
+    return new BackhaulError(
+      `A message is larger than ${target} takes (${failed.details}). Ask for less at once, or start the ` +
+        "server with a larger limit (backhaul serve --max-message-bytes).",
+      { reason: "MESSAGE_TOO_LARGE", code, details: { target } },
+    );
+  }
   const hint = HINT_OF_CODE[code];
   const message = `The call to ${target} failed with ${code} (${failed.details}).${hint ? ` ${hint}` : ""}`;
   return new BackhaulError(message, {

@@ -65,7 +65,7 @@ export class NdArray {
       throw malformed(`${bytes.byteLength} bytes are no whole number of ${dtype}.`, {});
     }
     // A view of a message stands at any address, a typed array at multiples of its entries.
-    const copy = ordered(Uint8Array.from(bytes), layout.entry);
+    const copy = ordered(new Uint8Array(bytes), layout.entry);
     return new NdArray(new layout.make(copy.buffer), shape, dtype);
   }
 
@@ -80,15 +80,15 @@ export class NdArray {
    * @throws BackhaulError INVALID_VALUE, where there are several or it is complex.
    */
   item(): number | bigint {
-    const [first, ...more] = this.data;
-    if (first === undefined || more.length > 0) {
+    const [only] = this.data;
+    if (only === undefined || this.data.length > 1) {
       throw new BackhaulError(
         `item() takes an array of one real element; this one has dtype ${this.dtype} and shape ` +
           `[${this.shape}]. Read its data instead.`,
         { reason: "INVALID_VALUE", code: "INVALID_ARGUMENT" },
       );
     }
-    return first;
+    return only;
   }
 
   /** The elements in nested lists; a complex element is a list [real, imaginary]. */
@@ -118,7 +118,7 @@ export const fromWire = (tensor: WireTensor): NdArray =>
 /** The bytes in the other order of each entry where the machine is big-endian; else as they are. */
 export function ordered(bytes: Uint8Array, entry: number, machine = endianness()): Uint8Array {
   if (machine === "LE" || entry === 1) return bytes;
-  const swapped = Uint8Array.from(bytes);
+  const swapped = new Uint8Array(bytes);
   for (let at = 0; at < swapped.length; at += entry) swapped.subarray(at, at + entry).reverse();
   return swapped;
 }

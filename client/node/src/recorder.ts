@@ -9,9 +9,9 @@ export class Recorder {
   #pending: Step[] = [];
   readonly #failures = new Map<number, BackhaulError>();
 
-  /** Steps that were not sent, or of which it is not known whether they were run. */
+  /** Steps that were not sent, or of which it is not known whether they were run; those of this moment. */
   get pending(): readonly Step[] {
-    return this.#pending;
+    return [...this.#pending];
   }
 
   /**

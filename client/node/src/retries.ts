@@ -26,20 +26,25 @@ export const RETRIES: Retries = {
   random: Math.random,
 };
 
+/** Seconds that are left. */
+export type Left = () => number | undefined;
+
 /**
  * Makes a call, again where it broke.
  *
- * @param attempt makes it within the seconds that are left; undefined: as long as it takes.
+ * @param attempt makes it within what `left` tells: the seconds that are left at the moment; undefined: as long
+ *   as it takes.
  * @param timeout seconds for all attempts.
  * @throws BackhaulError that of the last attempt.
  */
 export async function retried<T>(
-  attempt: (left: number | undefined) => Promise<T>,
+  attempt: (left: Left) => Promise<T>,
   timeout: number | undefined,
   policy: Retries = RETRIES,
 ): Promise<T> {
   const started = policy.clock();
-  for (let count = 1, left = timeout; ; count++) {
+  const left: Left = () => timeout && started + timeout - policy.clock();
+  for (let count = 1; ; count++) {
     try {
       return await attempt(left);
     } catch (error) {
@@ -49,10 +54,7 @@ export async function retried<T>(
       // Half of the pause is fixed, so that a server is never asked again at once.
       const longest = Math.min(policy.longestPause, policy.firstPause * 2 ** (count - 1));
       const pause = (longest * (1 + policy.random())) / 2 + (error.retryAfter ?? 0);
-      if (timeout !== undefined) {
-        left = started + timeout - policy.clock() - pause;
-        if (left <= 0) throw error;
-      }
+      if (timeout !== undefined && started + timeout - policy.clock() <= pause) throw error;
       await policy.pause(pause);
     }
   }

@@ -7,7 +7,7 @@ import { BackhaulError, fromFailure } from "./errors";
 import type { ExecuteRequest, ExecuteResponse, Question } from "./messages";
 import { type NdArray, toWire } from "./ndarray";
 import type { Recorder } from "./recorder";
-import { retried } from "./retries";
+import { type Left, retried } from "./retries";
 import type { Transport } from "./transport";
 
 /** Requests and answers from here on go by streams: faster, and taken whatever the server's limit is. */
@@ -48,7 +48,6 @@ export class Session {
   readonly #id = randomBytes(16);
   #epoch: Uint8Array = new Uint8Array();
   #committed = 0;
-  #begun = false;
   /** A request of which it is not known whether it was run. */
   #doubt: Sent | undefined;
   #ended: BackhaulError | undefined;
@@ -84,21 +83,21 @@ export class Session {
     }
   }
 
-  /** Ends the session. Ending one that has ended already is no error. */
+  /** Ends the session. One that has ended already, or is out of reach, is no error: its lease ends it. */
   async close(): Promise<void> {
     clearInterval(this.#renewing);
-    const open = this.#begun && this.#ended === undefined;
+    const open = (this.#committed > 0 || this.#doubt !== undefined) && this.#ended === undefined;
     this.#ended = closed();
     if (!open) return;
     const request = { session: { id: this.#id, epoch: this.#epoch } };
     try {
       await retried(
-        (left) => this.transport.unary("closeSession", request, this.#id, left),
+        (left) => this.transport.unary("closeSession", request, this.#id, left()),
         this.timeout,
       );
     } catch (error) {
-      // It has ended by itself, or never began: each of its requests was refused.
-      if (!(error instanceof BackhaulError && ENDED.includes(error.reason))) throw error;
+      if (!(error instanceof BackhaulError)) throw error;
+      if (error.fromServer && !ENDED.includes(error.reason)) throw error;
     }
   }
 
@@ -126,7 +125,8 @@ export class Session {
     }
     const half = steps.length >> 1;
     const first = await this.#runParts(steps.slice(0, half));
-    return first ?? (await this.#runParts(steps.slice(half)));
+    const second = await this.#runParts(steps.slice(half));
+    return first ?? second;
   }
 
   /** Sends a request in doubt again, without its question: then it is known that its steps were run. */
@@ -169,7 +169,6 @@ export class Session {
 
   async #deliver(sent: Sent): Promise<ExecuteResponse> {
     if (this.#ended !== undefined) throw this.#ended;
-    this.#begun = true;
     const { request, steps, block } = sent;
     let answer: ExecuteResponse;
     try {
@@ -194,7 +193,7 @@ export class Session {
   async #withBlock(
     request: ExecuteRequest,
     block: WrittenBlock | undefined,
-    left: number | undefined,
+    left: Left,
   ): Promise<ExecuteResponse> {
     if (request.block === undefined || block === undefined) return await this.#call(request, left);
     const whole = { ...request, block: { ...request.block, block: block.bytes } };
@@ -208,13 +207,13 @@ export class Session {
     }
   }
 
-  async #call(request: ExecuteRequest, left: number | undefined): Promise<ExecuteResponse> {
+  async #call(request: ExecuteRequest, left: Left): Promise<ExecuteResponse> {
     const stream = () =>
-      this.transport.executeStream(request, this.options.chunkBytes ?? CHUNK_BYTES, left);
+      this.transport.executeStream(request, this.options.chunkBytes ?? CHUNK_BYTES, left());
     const large = byteEstimate(request) > Math.min(this.#largest, LARGE_BYTES);
     if (large || this.options.streaming === "always") return await stream();
     try {
-      return await this.transport.unary<ExecuteResponse>("execute", request, this.#id, left);
+      return await this.transport.unary<ExecuteResponse>("execute", request, this.#id, left());
     } catch (error) {
       if (!(error instanceof BackhaulError) || error.reason !== "MESSAGE_TOO_LARGE") throw error;
       // Either nothing was run, or all of it and its answer is waiting: the same request asks for it.
@@ -250,19 +249,21 @@ export class Session {
 
 const ENDED = ["SESSION_CLOSED", "SESSION_EXPIRED", "SESSION_LOST", "SESSION_NOT_FOUND"];
 
-/** Whether the server refused what was asked for itself, not the caller, the session or the moment. */
-const isOfWork = (error: unknown): error is BackhaulError =>
-  error instanceof BackhaulError &&
-  error.fromServer &&
-  error.retryAfter === undefined &&
-  (["INVALID_ARGUMENT", "UNIMPLEMENTED", "INTERNAL"].includes(error.code) ||
-    ["MEMORY_LIMIT_EXCEEDED", "MISSING_NODE"].includes(error.reason));
+/** Whether what was asked was refused for itself, not for the caller, the session or the moment. */
+function isOfWork(error: unknown): error is BackhaulError {
+  if (!(error instanceof BackhaulError) || error.retryAfter !== undefined) return false;
+  if (error.reason === "MESSAGE_TOO_LARGE") return true; // which gRPC itself tells
+  const byCode = ["INVALID_ARGUMENT", "UNIMPLEMENTED", "INTERNAL"].includes(error.code);
+  const byReason = ["MEMORY_LIMIT_EXCEEDED", "MISSING_NODE"].includes(error.reason);
+  return error.fromServer && (byCode || byReason);
+}
 
 /** Whether the request may have been run though it failed. What the server itself refuses was not. */
-const mayHaveBeenRun = (error: BackhaulError): boolean =>
-  !error.fromServer ||
-  ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "DATA_LOSS"].includes(error.code) ||
-  error.reason === "MESSAGE_TOO_LARGE";
+function mayHaveBeenRun(error: BackhaulError): boolean {
+  if (error.reason === "MESSAGE_TOO_LARGE") return false;
+  const broken = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "DATA_LOSS"];
+  return !error.fromServer || broken.includes(error.code);
+}
 
 /** The same request, so that its steps run once, but nobody waits for its answers any more. */
 function withoutQuestion({ request, steps, block }: Sent): Sent {
@@ -275,7 +276,10 @@ function withoutQuestion({ request, steps, block }: Sent): Sent {
 function byteEstimate(request: ExecuteRequest): number {
   const numbers =
     request.release.length + (request.values?.length ?? 0) + (request.block?.inputs.length ?? 0);
-  const arrays = request.tensors.reduce((sum, { data, shape }) => sum + (data?.length ?? 0) + 10 * shape.length + 32, 0);
+  const arrays = request.tensors.reduce(
+    (sum, { data, shape }) => sum + (data?.length ?? 0) + 10 * shape.length + 32,
+    0,
+  );
   return arrays + (request.block?.block?.length ?? 0) + 10 * numbers + 1024;
 }
 

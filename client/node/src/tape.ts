@@ -1,5 +1,5 @@
 // Tapes: what a program records and asks.
-import { type AttributeInput, toWireAttributes } from "./attributes";
+import { type Attributes, toWireAttributes } from "./attributes";
 import { BackhaulError } from "./errors";
 import { Gradients, HessianProducts } from "./gradients";
 import type { ExecuteResponse } from "./messages";
@@ -8,9 +8,6 @@ import { Recorder } from "./recorder";
 import { type Ask, closed, NOTHING, Session, type SessionOptions } from "./session";
 import { Tensor } from "./tensor";
 import type { Transport } from "./transport";
-
-/** Attributes of an op by name. */
-export type Attributes = Readonly<Record<string, AttributeInput>>;
 
 /** A reverse-mode tape on a server. Recording sends nothing; a question sends all that it needs, in one request. */
 export class Tape {
@@ -147,7 +144,10 @@ export class Tape {
     for (const tensor of tensors) tensor.released = true;
   }
 
-  /** Ends the tape and frees all that it holds on the server, after the questions that are running. */
+  /**
+   * Ends the tape and frees all that it holds on the server, after the questions that are running. Where the server
+   * is out of reach, the session's lease does so later.
+   */
   close(): Promise<void> {
     if (this.#closing === undefined) {
       const last = this.#last;
