@@ -48,7 +48,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory ops ops-check settings node-client \
+	bench-ops bench-memory ops ops-check settings \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -146,6 +146,19 @@ bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
 
+# ---------------------------------------------------------------- the client for Node
+.PHONY: node-client node-clean
+node-client: $(VENV)/.stamp-dev ## build the client for Node, test it alone and against a server
+	@for tool in node npm; do command -v $$tool >/dev/null || { \
+		echo "$$tool is missing: install Node 18 or newer, with npm (https://nodejs.org)." >&2; exit 1; }; done
+	@cd client/node && npm ci --ignore-scripts --no-audit --no-fund --silent && npm run --silent build
+	@$(BIN)/python -m pytest -m 'not gpu' tests/clients/test_node.py $(PYTEST_ARGS) \
+		$(call or_mend,$(BIN)/python -m pytest -m slow --lf -x tests/clients/test_node.py)
+
+clean: node-clean
+node-clean:
+	rm -rf client/node/node_modules client/node/dist
+
 # ---------------------------------------------------------------- checks
 lint: $(VENV)/.stamp-dev ## format and lint, checked
 	@$(BIN)/ruff format --check . $(call or_mend,make format)
@@ -205,14 +218,6 @@ proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for th
 	@mkdir -p $(dir $(BASELINE))
 	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
 
-# ---------------------------------------------------------------- clients in other languages
-node-client: $(VENV)/.stamp-dev ## build the client for Node, test it alone and against a server
-	@for tool in node npm; do command -v $$tool >/dev/null || { \
-		echo "$$tool is missing: install Node 18 or newer, with npm (https://nodejs.org)." >&2; exit 1; }; done
-	@cd client/node && npm ci --ignore-scripts --no-audit --no-fund --silent && npm run --silent build
-	@$(BIN)/python -m pytest -m 'not gpu' tests/clients/test_node.py $(PYTEST_ARGS) \
-		$(call or_mend,$(BIN)/python -m pytest -m slow --lf -x tests/clients/test_node.py)
-
 # ---------------------------------------------------------------- the oldest and the newest gRPC
 # The built wheel, not the tree: so this tells too whether what is shipped is whole.
 compat: compat-oldest compat-newest ## contract tests on the oldest and the newest gRPC and protobuf
@@ -243,5 +248,5 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 
 clean: ## remove environments, caches and build output
 	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
-		.ruff_cache .import_linter_cache .hypothesis client/node/node_modules client/node/dist
+		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +
