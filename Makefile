@@ -146,6 +146,19 @@ bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
 
+# ---------------------------------------------------------------- the client for Node
+.PHONY: node-client node-clean
+node-client: $(VENV)/.stamp-dev ## build the client for Node, test it alone and against a server
+	@for tool in node npm; do command -v $$tool >/dev/null || { \
+		echo "$$tool is missing: install Node 18 or newer, with npm (https://nodejs.org)." >&2; exit 1; }; done
+	@cd client/node && npm ci --ignore-scripts --no-audit --no-fund --silent && npm run --silent build
+	@$(BIN)/python -m pytest -m 'not gpu' tests/clients/test_node.py $(PYTEST_ARGS) \
+		$(call or_mend,$(BIN)/python -m pytest -m slow --lf -x tests/clients/test_node.py)
+
+clean: node-clean
+node-clean:
+	rm -rf client/node/node_modules client/node/dist
+
 # ---------------------------------------------------------------- checks
 lint: $(VENV)/.stamp-dev ## format and lint, checked
 	@$(BIN)/ruff format --check . $(call or_mend,make format)
