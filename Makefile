@@ -48,7 +48,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory ops ops-check settings \
+	bench-ops bench-memory ops ops-check settings cpp-client \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -177,6 +177,21 @@ ops-check: $(VENV)/.stamp-dev ## is what follows from the op catalog current?
 
 settings: $(VENV)/.stamp-dev ## write the table of the server's settings in docs/serving.md
 	@$(BIN)/python tools/gen_settings.py
+
+# ---------------------------------------------------------------- other languages
+CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
+CPP_PACKAGES := grpc++ protobuf libcrypto
+CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
+
+# The test builds it in a folder of its own; this is the build that is used.
+cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests
+	@for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacking="$${lacking:-} $$each"; done; \
+	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacking="$${lacking:-} $(CPP_PACKAGES)"; \
+	test -z "$${lacking:-}" || { \
+		echo "missing:$$lacking. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
+	@cmake -S client/cpp -B build/cpp >/dev/null $(call or_mend,rm -r build/cpp (if it was configured elsewhere) and $(CPP_GET))
+	@cmake --build build/cpp
+	@$(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
 
 # ---------------------------------------------------------------- protocol
 # $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.
