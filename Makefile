@@ -183,15 +183,14 @@ CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
 CPP_PACKAGES := grpc++ protobuf libcrypto
 CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
 
-# The test builds it in a folder of its own; this is the build that is used.
 cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests
 	@for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacking="$${lacking:-} $$each"; done; \
 	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacking="$${lacking:-} $(CPP_PACKAGES)"; \
 	test -z "$${lacking:-}" || { \
 		echo "missing:$$lacking. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
 	@cmake -S client/cpp -B build/cpp >/dev/null $(call or_mend,rm -r build/cpp (if it was configured elsewhere) and $(CPP_GET))
-	@cmake --build build/cpp
-	@$(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
+	@cmake --build build/cpp --parallel 2
+	@BACKHAUL_CPP_BUILD=build/cpp $(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
 
 # ---------------------------------------------------------------- protocol
 # $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.

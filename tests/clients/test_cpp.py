@@ -1,7 +1,8 @@
-"""The C++ client: built as its README says, then run against real servers, and through the conformance kit."""
+"""The C++ client: built as its README says, run against real servers, and through the conformance kit."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,8 +15,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.access.authority import Authority, serving
-from tests.client.proxy import Proxy
-from tests.client.waiting import wait_until
+from tests.chaos.faulty_proxy import Fault, FaultyProxy
 
 from backhaul_proto.tokens import line_of, new_token
 from backhaul_proto.v1 import service_pb2, service_pb2_grpc
@@ -35,9 +35,13 @@ def missing() -> str | None:
     programs = ("g++", "cmake", "pkg-config", "protoc", "grpc_cpp_plugin")
     lacking = [each for each in programs if shutil.which(each) is None]
     if "pkg-config" not in lacking:
-        found = subprocess.run(["pkg-config", "--exists", "grpc++", "protobuf", "libcrypto"], check=False)
+        found = subprocess.run(
+            ["pkg-config", "--exists", "grpc++", "protobuf", "libcrypto"], check=False
+        )
         lacking += ["grpc++"] if found.returncode else []
-    return f"the C++ client needs {', '.join(lacking)}: see client/cpp/README.md" if lacking else None
+    return (
+        f"the C++ client needs {', '.join(lacking)}: see client/cpp/README.md" if lacking else None
+    )
 
 
 WHY_NOT = missing()
@@ -51,9 +55,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the built programs."""
-    folder = tmp_path_factory.mktemp("cpp") / "build"
-    for command in (["-S", str(SOURCE), "-B", str(folder)], ["--build", str(folder), "-j", "2"]):
+    """The folder of the built programs: a temporary one, without optimization, if none is named."""
+    named = os.environ.get("BACKHAUL_CPP_BUILD")
+    folder = Path(named) if named else tmp_path_factory.mktemp("cpp") / "build"
+    kind = [] if named else ["-D", "CMAKE_BUILD_TYPE=Debug"]
+    for command in (
+        ["-S", str(SOURCE), "-B", str(folder), *kind],
+        ["--build", str(folder), "--parallel", "2"],
+    ):
         done = subprocess.run(["cmake", *command], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
     return folder
@@ -74,7 +83,7 @@ class Program:
     def until_now(self) -> list[str]:
         """What it prints until it waits."""
         assert self.process.stdout is not None
-        lines = []
+        lines: list[str] = []
         for line in self.process.stdout:
             if line == "now\n":
                 return lines
@@ -116,8 +125,8 @@ def own_server() -> Iterator[Server]:
 
 
 @contextmanager
-def proxied(server: Server) -> Iterator[Proxy]:
-    proxy = Proxy(server.targets[0])
+def faulty(server: Server) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(server.targets[0])
     try:
         yield proxy
     finally:
@@ -149,7 +158,9 @@ def test_example_prints_what_the_readme_says(built: Path, target: str) -> None:
     done = subprocess.run(
         [built / "example", place], capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    told = re.search(r"prints\n\n```\n(.*?)```", (SOURCE / "README.md").read_text("utf-8"), re.DOTALL)
+    told = re.search(
+        r"prints\n\n```\n(.*?)```", (SOURCE / "README.md").read_text("utf-8"), re.DOTALL
+    )
     assert told is not None
     assert (done.returncode, done.stdout) == (0, told[1]), done.stderr
 
@@ -158,7 +169,9 @@ def test_readme_shows_a_part_of_the_example() -> None:
     readme = (SOURCE / "README.md").read_text("utf-8")
     shown = re.search(r"```cpp\n(.*?)```", readme, re.DOTALL)
     assert shown is not None
-    example = [each.strip() for each in (SOURCE / "example/example.cpp").read_text("utf-8").split("\n")]
+    example = [
+        each.strip() for each in (SOURCE / "example/example.cpp").read_text("utf-8").split("\n")
+    ]
     lines = [each.strip() for each in shown[1].splitlines()]
     assert [each for each in lines if each not in example] == []
 
@@ -230,41 +243,34 @@ def test_tapes_close_their_sessions(run: Callable[..., Program], own_server: Ser
 # What breaks
 
 
-@pytest.mark.parametrize("way", ["up", "down"])
+@pytest.mark.parametrize("fault", ["cut on the way up", "cut on the way down", "answer lost"])
 def test_broken_question_is_asked_again(
-    run: Callable[..., Program], own_server: Server, way: str
+    run: Callable[..., Program], own_server: Server, fault: str
 ) -> None:
-    with proxied(own_server) as proxy:
+    with faulty(own_server) as proxy:
         program = run("broken", at=proxy.target)
         assert program.until_now() == ["2"]
-        proxy.reset()
-        setattr(proxy, f"cut_{way}", 1)
+        proxy.arm(Fault(fault, at=1))
         program.go_on()
         assert program.until_now() == ["4"]
-        assert getattr(proxy, f"cut_{way}") is None  # it was cut
+        assert proxy.happened
         assert the_session(own_server).steps == 2
         program.rest()
 
 
-@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize(("fault", "run_before"), [("half-open down", 2), ("half-open up", 1)])
 def test_question_in_doubt_runs_once(
-    run: Callable[..., Program], own_server: Server, arrives: bool
+    run: Callable[..., Program], own_server: Server, fault: str, run_before: int
 ) -> None:
-    """The answer is held back, or the request is; then the connection breaks, and all goes on."""
-    with proxied(own_server) as proxy:
+    """The request or its answer is lost, and the timeout passes. Later the tape goes on."""
+    with faulty(own_server) as proxy:
         program = run("doubt", "1500", at=proxy.target)
         program.until_now()
-        if arrives:
-            proxy.cut_down = proxy.down + 1
-            proxy.cut_up = None
-        else:
-            proxy.flowing.clear()
+        proxy.arm(Fault(fault))
         program.go_on()
-        if arrives:
-            assert program.until_now() == ["no error"]
-        else:
-            assert program.until_now() == ["DEADLINE_EXCEEDED DEADLINE_EXCEEDED"]
-            proxy.flowing.set()
+        assert program.until_now() == ["DEADLINE_EXCEEDED DEADLINE_EXCEEDED"]
+        assert the_session(own_server).steps == run_before
+        proxy.heal()
         program.go_on()
         assert program.until_now() == ["16", "32"]
         assert the_session(own_server).steps == 3
@@ -274,13 +280,13 @@ def test_question_in_doubt_runs_once(
 def test_question_in_doubt_that_is_refused_in_the_end(
     run: Callable[..., Program], own_server: Server
 ) -> None:
-    with proxied(own_server) as proxy:
+    with faulty(own_server) as proxy:
         program = run("doubt_refused", "1500", at=proxy.target)
         program.until_now()
-        proxy.flowing.clear()
+        proxy.arm(Fault("half-open up"))
         program.go_on()
         assert program.until_now() == ["DEADLINE_EXCEEDED DEADLINE_EXCEEDED"]
-        proxy.flowing.set()
+        proxy.heal()
         assert program.rest() == ["UNKNOWN_OP UNIMPLEMENTED", "4"]
 
 
