@@ -180,7 +180,7 @@ settings: $(VENV)/.stamp-dev ## write the table of the server's settings in docs
 
 # ---------------------------------------------------------------- other languages
 CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
-CPP_PACKAGES := grpc++ protobuf libcrypto
+CPP_PACKAGES := grpc++ protobuf libcrypto nlohmann_json
 CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
 
 cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests

@@ -36,9 +36,10 @@ def missing() -> str | None:
     lacking = [each for each in programs if shutil.which(each) is None]
     if "pkg-config" not in lacking:
         found = subprocess.run(
-            ["pkg-config", "--exists", "grpc++", "protobuf", "libcrypto"], check=False
+            ["pkg-config", "--exists", "grpc++", "protobuf", "libcrypto", "nlohmann_json"],
+            check=False,
         )
-        lacking += ["grpc++"] if found.returncode else []
+        lacking += ["grpc++ or nlohmann-json"] if found.returncode else []
     return (
         f"the C++ client needs {', '.join(lacking)}: see client/cpp/README.md" if lacking else None
     )
