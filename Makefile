@@ -48,7 +48,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory ops ops-check settings cpp-client \
+	bench-ops bench-memory ops ops-check settings \
 	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
@@ -178,20 +178,6 @@ ops-check: $(VENV)/.stamp-dev ## is what follows from the op catalog current?
 settings: $(VENV)/.stamp-dev ## write the table of the server's settings in docs/serving.md
 	@$(BIN)/python tools/gen_settings.py
 
-# ---------------------------------------------------------------- other languages
-CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
-CPP_PACKAGES := grpc++ protobuf libcrypto nlohmann_json
-CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
-
-cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests
-	@for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacking="$${lacking:-} $$each"; done; \
-	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacking="$${lacking:-} $(CPP_PACKAGES)"; \
-	test -z "$${lacking:-}" || { \
-		echo "missing:$$lacking. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
-	@cmake -S client/cpp -B build/cpp >/dev/null $(call or_mend,rm -r build/cpp (if it was configured elsewhere) and $(CPP_GET))
-	@cmake --build build/cpp --parallel 2
-	@BACKHAUL_CPP_BUILD=build/cpp $(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
-
 # ---------------------------------------------------------------- protocol
 # $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.
 protoc = test -n "$(PROTOS)" || { echo "no .proto file in proto/backhaul_proto/v1" >&2; exit 1; }; \
@@ -218,6 +204,21 @@ comma := ,
 proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for the check above and buf
 	@mkdir -p $(dir $(BASELINE))
 	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
+
+# ---------------------------------------------------------------- other languages
+CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
+CPP_PACKAGES := grpc++ protobuf libcrypto nlohmann_json
+CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
+
+.PHONY: cpp-client
+cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests
+	@for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacking="$${lacking:-} $$each"; done; \
+	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacking="$${lacking:-} $(CPP_PACKAGES)"; \
+	test -z "$${lacking:-}" || { \
+		echo "missing:$$lacking. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
+	@cmake -S client/cpp -B build/cpp >/dev/null $(call or_mend,rm -r build/cpp (if it was configured elsewhere) and $(CPP_GET))
+	@cmake --build build/cpp --parallel 2
+	@BACKHAUL_CPP_BUILD=build/cpp $(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
 
 # ---------------------------------------------------------------- the oldest and the newest gRPC
 # The built wheel, not the tree: so this tells too whether what is shipped is whole.
