@@ -231,6 +231,21 @@ proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for th
 	@mkdir -p $(dir $(BASELINE))
 	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
 
+# ---------------------------------------------------------------- other languages
+CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
+CPP_PACKAGES := grpc++ protobuf libcrypto nlohmann_json
+CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
+
+.PHONY: cpp-client
+cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests
+	@for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacking="$${lacking:-} $$each"; done; \
+	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacking="$${lacking:-} $(CPP_PACKAGES)"; \
+	test -z "$${lacking:-}" || { \
+		echo "missing:$$lacking. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
+	@cmake -S client/cpp -B build/cpp >/dev/null $(call or_mend,rm -r build/cpp (if it was configured elsewhere) and $(CPP_GET))
+	@cmake --build build/cpp --parallel 2
+	@BACKHAUL_CPP_BUILD=build/cpp $(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
+
 # ---------------------------------------------------------------- the oldest and the newest gRPC
 # The built wheel, not the tree: so this tells too whether what is shipped is whole.
 compat: compat-oldest compat-newest ## contract tests on the oldest and the newest gRPC and protobuf
