@@ -49,7 +49,7 @@ SHELL := /bin/sh
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
 	bench-ops bench-memory ops ops-check settings \
-	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
+	proto proto-check proto-baseline protocol protocol-check compat compat-oldest compat-newest lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -204,6 +204,12 @@ comma := ,
 proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for the check above and buf
 	@mkdir -p $(dir $(BASELINE))
 	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
+
+protocol: $(VENV)/.stamp-dev ## write docs/protocol.md from the comments of the protocol
+	@$(BIN)/python -m tools.gen_protocol
+
+protocol-check: $(VENV)/.stamp-dev ## is docs/protocol.md current?
+	@$(BIN)/python -m tools.gen_protocol --check $(call or_mend,make protocol)
 
 # ---------------------------------------------------------------- the oldest and the newest gRPC
 # The built wheel, not the tree: so this tells too whether what is shipped is whole.
