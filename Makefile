@@ -50,9 +50,9 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test test-gpu envoy-test chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
+.PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
 	bench-ops bench-memory ops ops-check settings \
-	proto proto-check proto-baseline protocol protocol-check compat compat-oldest compat-newest lock clean
+	proto proto-check proto-baseline compat compat-oldest compat-newest lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -131,6 +131,7 @@ test-gpu: $(VENV)/.stamp-dev ## the tests that need an accelerator
 
 # ENVOY=path: another one than the package's.
 ENVOY ?= $(ENVOY_VENV)/bin/envoy
+.PHONY: envoy-test
 envoy-test: $(VENV)/.stamp-dev $(if $(filter $(ENVOY_VENV)/bin/envoy,$(ENVOY)),$(ENVOY_VENV)/.stamp) ## deploy/envoy with the real Envoy before two servers (ENVOY=path of one)
 	@ENVOY='$(ENVOY)' $(BIN)/python -m pytest -m slow tests/deploy/test_envoy.py $(PYTEST_ARGS) \
 		$(call or_mend,make envoy-test PYTEST_ARGS='--lf -x')
@@ -221,6 +222,7 @@ proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for th
 	@mkdir -p $(dir $(BASELINE))
 	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
 
+.PHONY: protocol protocol-check
 protocol: $(VENV)/.stamp-dev ## write docs/protocol.md from the comments of the protocol
 	@$(BIN)/python -m tools.gen_protocol
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from tests.deploy.yaml_text import read
+from tests.deploy.yaml_text import parse, read
 
 CONFIG = Path(__file__).parents[2] / "deploy" / "envoy" / "envoy.yaml"
+PAGE = Path(__file__).parents[2] / "docs" / "deploying.md"
 START_SECONDS = 60
 
 
@@ -27,9 +29,14 @@ def envoy_program() -> str | None:
 class EnvoyProcess:
     """Envoy before these servers (host:port), on a free port."""
 
-    def __init__(self, servers: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, servers: Sequence[str], folder: Path, replaced: Mapping[str, str] | None
+    ) -> None:
         config = folder / "envoy.json"
-        config.write_text(json.dumps(configuration(servers)), encoding="utf-8")
+        made = configuration(servers)
+        if replaced is not None:
+            add_tls(made, replaced)
+        config.write_text(json.dumps(made), encoding="utf-8")
         where = folder / "admin"
         program = envoy_program()
         assert program is not None
@@ -70,6 +77,12 @@ class EnvoyProcess:
         found = self.ask(f"/stats?filter={name}$").strip()
         return int(found.removeprefix(f"{name}: ")) if found else 0
 
+    def wait_for_healthy(self, count: int) -> None:
+        """Until it sends calls to so many."""
+        until = time.monotonic() + 60
+        while self.healthy() != count:
+            assert time.monotonic() < until, self.log.read_text()
+
 
 def configuration(servers: Sequence[str]) -> Any:
     """The configuration of deploy/envoy before these servers, on free ports of the loopback."""
@@ -96,9 +109,24 @@ def configuration(servers: Sequence[str]) -> Any:
     return config
 
 
+def add_tls(config: Any, replaced: Mapping[str, str]) -> None:
+    """Put the two pieces of docs/deploying.md where they belong, with these words replaced."""
+    page = PAGE.read_text(encoding="utf-8")
+    pieces = {}
+    for name, piece in re.findall(r"^```yaml\n# (\w+)\[0\]\n(.*?)^```$", page, re.M | re.S):
+        for word, by in replaced.items():
+            piece = piece.replace(word, by)
+        pieces[name] = parse(piece)
+    resources = config["static_resources"]
+    resources["listeners"][0]["filter_chains"][0] |= pieces["filter_chains"]
+    resources["clusters"][0] |= pieces["clusters"]
+
+
 @contextmanager
-def before(servers: Sequence[str], folder: Path) -> Iterator[EnvoyProcess]:
-    envoy = EnvoyProcess(servers, folder)
+def before(
+    servers: Sequence[str], folder: Path, replaced: Mapping[str, str] | None = None
+) -> Iterator[EnvoyProcess]:
+    envoy = EnvoyProcess(servers, folder, replaced)
     try:
         yield envoy
     finally:

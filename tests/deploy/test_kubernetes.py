@@ -308,17 +308,55 @@ def known(target: str, tls: bh.TLS, token: str) -> bool:
             return False
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
-def test_kustomize_makes_it(tmp_path: Path) -> None:
-    copy = tmp_path / "base"
+@pytest.fixture
+def made_base(tmp_path: Path) -> Path:
+    """A copy of the base with the files that its user makes."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl on the PATH")
+    copy = tmp_path / "kubernetes"
     shutil.copytree(FOLDER, copy)
     for name in ("tls.crt", "tls.key", "tokens"):
         (copy / "secrets" / name).write_text("of the test\n", encoding="utf-8")
-    command = ["kubectl", "kustomize", str(copy)]
+    return copy
+
+
+def kustomized(folder: Path) -> str:
+    command = ["kubectl", "kustomize", str(folder)]
     made = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert made.returncode == 0, made.stderr
     assert made.stderr == ""
-    assert f"image: backhaul:{__version__}" in made.stdout
+    return made.stdout
+
+
+def test_kustomize_makes_it(made_base: Path) -> None:
+    made = kustomized(made_base)
+    assert f"image: backhaul:{__version__}" in made
     # The policy's clients are others' pods: they must not be asked for the servers' own label.
-    ingress = made.stdout[made.stdout.index("  ingress:") : made.stdout.index("  policyTypes:")]
-    assert ingress.count("app.kubernetes.io/name") == 1  # podSelector's, which stands after it
+    ingress = made[made.index("  ingress:") : made.index("  podSelector:\n    matchLabels:")]
+    assert "backhaul-client" in ingress
+    assert "app.kubernetes.io/name" not in ingress
+
+
+def test_kustomize_refuses_without_the_secrets(made_base: Path) -> None:
+    (made_base / "secrets" / "tokens").unlink()
+    with pytest.raises(AssertionError, match="secrets/tokens"):
+        kustomized(made_base)
+
+
+def test_the_overlay_of_the_page_changes_it(made_base: Path) -> None:
+    page = (FOLDER.parents[1] / "docs" / "deploying.md").read_text(encoding="utf-8")
+    (overlay,) = re.findall(r"^```yaml\n(# kustomization.*?)^```$", page, re.M | re.S)
+    folder = made_base.parent / "overlay"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(overlay, encoding="utf-8")
+    made = kustomized(folder)
+    assert f"image: registry.example.org/backhaul:{__version__}" in made
+    assert "replicas: 4" in made
+    assert made.count("memory: 16Gi") == 2
+
+
+def test_the_page_builds_the_image_of_the_base() -> None:
+    page = (FOLDER.parents[1] / "docs" / "deploying.md").read_text(encoding="utf-8")
+    assert f"-t backhaul:{__version__} ." in page
+    for name in ("service", "service-headless"):
+        assert f"DNS:{resource(name)['metadata']['name']}.backhaul.svc" in page

@@ -26,11 +26,16 @@ def read(path: Path) -> Any:
     return document
 
 
+def parse(text: str) -> Any:
+    """The one document of a text."""
+    return _Reader(text).document()
+
+
 def read_all(path: Path) -> list[Any]:
     """The documents of a file."""
     text = path.read_text(encoding="utf-8")
     try:
-        return [_Reader(part).document() for part in re.split(r"^---$", text, flags=re.MULTILINE)]
+        return [parse(part) for part in re.split(r"^---$", text, flags=re.MULTILINE)]
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 
