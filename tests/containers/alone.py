@@ -1,20 +1,21 @@
-"""Checks of the image by itself: what it holds, and a server of it under the confinement that compose gives it."""
+"""Checks of the image by itself: what it holds, and a server of it as confined as compose makes it."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from tests.containers.building import CHECKOUT
 from tests.containers.podman import Podman, until
 from tests.containers.report import Report
+from tests.containers.talking import CLIENTS, Client, client
 
 MB: Final = 10**6
 _LARGEST: Final = 400 * MB
 _MEMORY: Final = 1 << 30
-_CLIENTS: Final = Path(__file__).with_name("clients")
 _CONFINED: Final = (
     "--read-only",
     "--tmpfs=/tmp:size=64m",
@@ -29,7 +30,8 @@ _TAKES_A_GIGABYTE: Final = "print(len(bytearray(b'x') * (1 << 30)))"
 class Alone:
     """The checks of one image, each a method; containers are named after the prefix.
 
-    A container that does nothing holds the network, which has the loopback alone: servers and clients come and go in it.
+    A container that does nothing holds the network, which has the loopback alone: servers and clients
+    come and go in it.
     """
 
     def __init__(self, podman: Podman, image: str, base: str, report: Report, prefix: str) -> None:
@@ -140,7 +142,7 @@ class Alone:
             )
             self._memory_limit()
             self._demo()
-            self._stops("SIGTERM")
+            self._stops()
 
     def _memory_limit(self) -> None:
         read = f"cat {' '.join(_LIMIT_FILES)} 2>/dev/null || :"
@@ -184,50 +186,46 @@ class Alone:
 
     def drains(self) -> None:
         """SIGTERM while a call is running."""
+        report, podman = self._report, self._podman
         with self._network(), self._server():
             self._until_healthy()
-            client = self._podman.start(*self._beside("python"), self._image, "/clients/drained.py")
-            assert client.stdout is not None
-            line = client.stdout.readline().strip()
-            self._report.equal("a call is", line, "running")
-            self._podman("kill", "--signal=TERM", self._name)
-            until(
-                lambda: '"draining"' in self._podman.log(self._name),
-                "the line `draining` in the log",
-            )
-            answer, _ = client.communicate("\n", timeout=60)
-            self._report.equal(
-                "the call that was running",
-                answer.strip(),
-                "answered 24000 after, a new session: DRAINING",
-            )
+            with self._talking("drained.py") as asking:
+                report.equal("a call is", asking.said(), "running")
+                podman("kill", "--signal=TERM", self._name)
+                until(lambda: '"draining"' in podman.log(self._name), "the log tells of draining")
+                answered = "answered 24000 after, a new session: DRAINING"
+                report.equal("the call that was running", asking.told(), answered)
             self._ended()
 
     def recovers(self) -> None:
         """SIGKILL, and the server started again: a client with ``recover=True`` goes on."""
+        report, podman = self._report, self._podman
         with self._network(), self._server():
             self._until_healthy()
-            client = self._podman.start(
-                *self._beside("python"), self._image, "/clients/recovering.py"
-            )
-            assert client.stdout is not None
-            self._report.equal(
-                "the client has computed", client.stdout.readline().strip(), "before 6084"
-            )
-            self._podman("kill", "--signal=KILL", self._name)
-            self._report.equal(
-                "status of the server", self._podman("wait", self._name).strip(), "137"
-            )
-            self._podman("start", self._name)
-            self._until_healthy()
-            answer, _ = client.communicate("\n", timeout=90)
-            self._report.equal(
-                "after SIGKILL and a new start the tape is", answer.strip(), "recovered"
-            )
-            self._stops("SIGTERM")
+            with self._talking("recovering.py") as asking:
+                report.equal("the client has computed", asking.said(), "before 6084")
+                podman("kill", "--signal=KILL", self._name)
+                report.equal("status of the server", podman("wait", self._name).strip(), "137")
+                podman("start", self._name)
+                self._until_healthy()
+                report.equal(
+                    "after SIGKILL and a new start the tape is", asking.told(), "recovered"
+                )
+            self._stops()
 
-    def _stops(self, name: str) -> None:
-        self._podman("kill", f"--signal={name}", self._name)
+    @contextmanager
+    def _talking(self, program: str) -> Iterator[Client]:
+        """A program of the folder clients, in the image."""
+        words = self._beside("python", f"--volume={CLIENTS}:/clients:ro")
+        command = ["podman", *words, self._image, f"/clients/{program}"]
+        try:
+            with client(command, self._podman.environment) as asking:
+                yield asking
+        finally:
+            self._podman.attempt("rm", "--force", "--time", "0", self._client)
+
+    def _stops(self) -> None:
+        self._podman("kill", "--signal=TERM", self._name)
         self._ended()
 
     def _ended(self) -> None:
@@ -244,43 +242,20 @@ class Alone:
         self._report.equal("the log tells", told[-3:], ["stopping", "draining", "stopped"])
         self._report.equal("calls cut off", lines[-1].get("cut_off"), 0)
 
-    def _network(self) -> Any:
-        return self._podman.running(
-            self._net,
-            "--network=none",
-            "--no-healthcheck",
-            "--entrypoint=sleep",
-            self._image,
-            "infinity",
-        )
+    def _network(self) -> AbstractContextManager[str]:
+        holds = ("--network=none", "--no-healthcheck", "--entrypoint=sleep")
+        return self._podman.running(self._net, *holds, self._image, "infinity")
 
-    def _server(self, *more: str) -> Any:
-        words = [f"--network=container:{self._net}", *_CONFINED, *more, self._image]
-        return self._podman.running(
-            self._name,
-            *words,
-            "serve",
-            "--insecure",
-            "--metrics-port=9464",
-            "--metrics-host=127.0.0.1",
-        )
+    def _server(self, *more: str) -> AbstractContextManager[str]:
+        words = [f"--network=container:{self._net}", *_CONFINED, *more, self._image, "serve"]
+        metrics = ("--metrics-port=9464", "--metrics-host=127.0.0.1")
+        return self._podman.running(self._name, *words, "--insecure", *metrics)
 
-    def _beside(self, entry: str) -> list[str]:
-        """The words of ``podman run`` for a client."""
-        words = [
-            "run",
-            "--rm",
-            "--interactive",
-            f"--name={self._client}",
-            f"--network=container:{self._net}",
-        ]
-        return [
-            *words,
-            *_CONFINED,
-            "--no-healthcheck",
-            f"--volume={_CLIENTS}:/clients:ro",
-            f"--entrypoint={entry}",
-        ]
+    def _beside(self, entry: str, *more: str) -> list[str]:
+        """The words of ``podman run`` for a client in the server's network."""
+        where = f"--network=container:{self._net}"
+        words = ["run", "--rm", "--interactive", f"--name={self._client}", where]
+        return [*words, *_CONFINED, "--no-healthcheck", f"--entrypoint={entry}", *more]
 
     def _until_healthy(self) -> float:
         return until(lambda: self._podman.healthy(self._name), "the server is healthy")

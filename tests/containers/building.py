@@ -1,4 +1,4 @@
-"""The image, built from the checkout; also where no registry and no package index is reachable from a build."""
+"""The image, built from the checkout; also where a build reaches no registry and no package index."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def build(podman: Podman, base: str | None) -> str:
 
     Args:
         podman: with which.
-        base: an image; "debootstrap" for one made here, and wheels downloaded beforehand; None: the Dockerfile's.
+        base: an image; "debootstrap" for one made here, and wheels downloaded beforehand; None: that of
+            the Dockerfile.
 
     Raises:
         NotHere: a program for it is missing.
@@ -106,8 +107,8 @@ def _download(podman: Podman, base: str) -> Path:
     if theirs != ours:
         # pip asks its own interpreter which lines of the lock hold, not the one it downloads for.
         raise NotHere(
-            f"the wheels for the base's Python {theirs} have to be downloaded by a Python {theirs}, and this is "
-            f"{ours}: make container-test VENV=.venv{theirs} PYTHON=python{theirs}"
+            f"the wheels for the base's Python {theirs} have to be downloaded by a Python {theirs}, and "
+            f"this is {ours}: make container-test VENV=.venv{theirs} PYTHON=python{theirs}"
         )
     _WHEELS.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "-q", "--dest", str(_WHEELS)]

@@ -1,4 +1,4 @@
-"""docker-compose.yml as it is, brought up by podman: the token of the first start, ports, the demo, TLS, a killed server."""
+"""docker-compose.yml as it is, brought up by podman: first start, ports, demo, TLS, a killed server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Final
 from tests.containers.building import CHECKOUT
 from tests.containers.podman import NotHere, Podman, need, output_of, until
 from tests.containers.report import Report
+from tests.containers.talking import CLIENTS, client
 
 FILE: Final = CHECKOUT / "docker-compose.yml"
-_CLIENT: Final = Path(__file__).with_name("clients") / "recovering.py"
 _TOKEN: Final = "/var/lib/backhaul/client/token"
 _PROFILES: Final = ("--profile", "demo", "--profile", "tls")
 
@@ -175,13 +175,8 @@ class Composed:
         self._report.equal("server: NoNewPrivs", status.split()[-1], "1")
 
     def _published(self, service: str, container: str) -> None:
-        found = self._inspect(
-            container,
-            "{{range .HostConfig.PortBindings}}{{range .}}{{.HostIp}}:{{.HostPort}} {{end}}{{end}}",
-        )
-        self._report.equal(
-            f"{service}: published at", found.split(), [f"127.0.0.1:{self._ports[service]}"]
-        )
+        found = [line.split()[-1] for line in self._podman("port", container).splitlines()]
+        self._report.equal(f"{service}: published at", found, [f"127.0.0.1:{self._ports[service]}"])
 
     def _files(self, container: str, token: str) -> None:
         """The server has the digest alone, and cannot write beside it."""
@@ -213,32 +208,21 @@ class Composed:
 
     def _killed(self, container: str, token: str, where: str) -> None:
         """SIGKILL from outside: the engine starts it again, the client goes on."""
+        report = self._report
         pid = int(self._inspect(container, "{{.State.Pid}}"))
-        client = subprocess.Popen(
-            [sys.executable, str(_CLIENT), where],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**self._environment, "BACKHAUL_TOKEN": token},
-        )
-        assert client.stdout is not None
-        self._report.equal(
-            "a client outside has computed", client.stdout.readline().strip(), "before 6084"
-        )
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except PermissionError as error:
-            client.kill()
-            client.communicate()
-            self._report.skip("a killed server is started again", error)
-            return
-        until(
-            lambda: self._inspect(container, "{{.State.Pid}}") not in ("0", str(pid)),
-            "the engine starts the server again",
-        )
-        until(lambda: self._state(container) == "healthy", "the server is healthy again")
-        answer, _ = client.communicate("\n", timeout=90)
-        self._report.equal("after SIGKILL and a new start the tape is", answer.strip(), "recovered")
+        command = [sys.executable, str(CLIENTS / "recovering.py"), where]
+        with client(command, {**self._environment, "BACKHAUL_TOKEN": token}) as asking:
+            report.equal("a client outside has computed", asking.said(), "before 6084")
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except PermissionError as error:
+                report.skip("a killed server is started again", error)
+                return
+            until(
+                lambda: self._inspect(container, "{{.State.Pid}}") not in ("0", str(pid)),
+                "the engine starts the server again",
+            )
+            report.equal("after SIGKILL and a new start the tape is", asking.told(), "recovered")
 
     def _ping(self, token: str, where: str, *more: str) -> tuple[int, str]:
         done = subprocess.run(

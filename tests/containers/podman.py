@@ -20,7 +20,7 @@ default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 runtime = "runc"
 events_logger = "file"
 """
-"""For a machine without systemd, such as one that is itself a container: no journal, and the limits that it has."""
+"""For a machine without systemd, such as a container: no journal, and no limits above its own."""
 
 _SYSTEMD: Final = Path("/run/systemd/system")
 _PACKAGES: Final = {
@@ -93,17 +93,6 @@ class Podman:
             text=True,
             timeout=timeout,
             check=False,
-            env=self.environment,
-        )
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """The same, running, with pipes to it."""
-        return subprocess.Popen(
-            ["podman", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
             env=self.environment,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -52,7 +53,7 @@ class Report:
         except NotHere as error:
             self.skip(title, error)
             return False
-        except Failed as error:
+        except (Failed, subprocess.TimeoutExpired) as error:
             self.check(title, False, error)
             return False
         return True

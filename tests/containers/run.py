@@ -1,7 +1,7 @@
 """The image, built and run: ``make container-test``.
 
-Builds server/Dockerfile with buildah and checks by podman what runs: see docs/containers.md. It prints what it could
-not do here, and why; the status is 1 where a check failed, and 2 where nothing could be run at all.
+Builds server/Dockerfile with buildah and checks by podman what runs: see docs/containers.md. It prints what it
+could not do, and why; the status is 1 where a check failed, and 2 where nothing could be run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--base",
-        help=f"image to build on; {DEBOOTSTRAP}: one made here, with wheels downloaded beforehand, for where no "
-        "registry can be reached; else the Dockerfile's",
+        help=f"image to build on; {DEBOOTSTRAP}: one made here, with wheels downloaded beforehand, for "
+        "where no registry can be reached; else the Dockerfile's",
     )
     parser.add_argument("--image", help="check this image, and build none")
     parser.add_argument("--no-compose", action="store_true", help="leave docker-compose.yml out")
