@@ -14,6 +14,7 @@ PROTO_VENV := .proto-venv
 LOCK_VENV := .lock-venv
 BENCH_VENV := .bench-venv
 ENVOY_VENV := .envoy-venv
+SBOM_VENV := .sbom-venv
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -52,7 +53,7 @@ SHELL := /bin/sh
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
 	bench-ops bench-memory ops ops-check settings conformance vectors vectors-check \
-	proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
+	image sbom container-test proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -221,6 +222,35 @@ vectors: $(VENV)/.stamp-dev ## write the vectors anew (BACKHAUL_CORPUS=folder)
 vectors-check: $(VENV)/.stamp-dev ## are the committed vectors current?
 	@$(BIN)/python conformance/generate.py --check $(call or_mend,make vectors)
 
+# ---------------------------------------------------------------- containers
+#   BASE=image   another base for the image; container-test also takes BASE=debootstrap, which makes one
+IMAGE ?= backhaul:local
+SBOM ?= dist/backhaul.cdx.json
+
+image: ## the server as an image (IMAGE=name, BASE=image, IMAGE_ARGS='--build-arg …', ENGINE=podman)
+	@engine='$(ENGINE)'; \
+	for each in docker podman; do \
+		if test -z "$$engine" && $$each info >/dev/null 2>&1; then engine=$$each; fi; done; \
+	test -n "$$engine" || { echo "make image needs docker or podman that runs. On Debian and Ubuntu: apt-get install podman" >&2; exit 1; }; \
+	case $$engine in *podman) format='--format docker' ;; *) format='' ;; esac; \
+	"$$engine" build $$format -f server/Dockerfile -t '$(IMAGE)' $(if $(BASE),--build-arg 'BASE=$(BASE)') \
+		--build-arg "VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' proto/backhaul_proto/_version.py)" \
+		--build-arg "REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown)" $(IMAGE_ARGS) .
+
+$(SBOM_VENV)/.stamp: pyproject.toml $(LOCK)
+	@echo "making $(SBOM_VENV)"
+	@$(PYTHON) -m venv --clear $(SBOM_VENV)
+	@$(SBOM_VENV)/bin/python $(PIP) install -c $(LOCK) '.[server]'
+	@$(SBOM_VENV)/bin/python $(PIP) uninstall -y pip
+	@touch $@
+
+sbom: $(SBOM_VENV)/.stamp ## what backhaul[server] installs, as CycloneDX JSON (SBOM=dist/backhaul.cdx.json)
+	@$(SBOM_VENV)/bin/python tools/sbom.py --output '$(SBOM)'
+	@echo 'wrote $(SBOM)'
+
+container-test: $(VENV)/.stamp-dev ## build the image and run it, by podman (BASE=debootstrap: no registry needed; CONTAINER_ARGS)
+	@$(BIN)/python -m tests.containers.run $(if $(BASE),--base '$(BASE)') $(CONTAINER_ARGS)
+
 # ---------------------------------------------------------------- protocol
 # $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.
 protoc = test -n "$(PROTOS)" || { echo "no .proto file in proto/backhaul_proto/v1" >&2; exit 1; }; \
@@ -304,6 +334,7 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) \
+		$(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

@@ -93,13 +93,23 @@ def demo(
     instance: Annotated[
         Path | None, typer.Option(help="A tensor network in the einsum benchmark's JSON format.")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="A server that runs, as for ping; else one is started for it."),
+    ] = None,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_name: TlsName = None,
 ) -> None:
     """Run the main job in front of you: a server, a client, an einsum network, its gradient and H·v.
 
     Example: backhaul demo
     """
+    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
     try:
-        right = demonstration.run(Console(), instance)
+        right = demonstration.run(Console(), instance, target, token=token, tls=tls)
     except BackhaulError as error:
         _fail(str(error))
     raise typer.Exit(0 if right else 1)

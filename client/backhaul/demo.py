@@ -1,4 +1,4 @@
-"""``backhaul demo``: the main job, on a server of its own, checked and printed."""
+"""``backhaul demo``: the main job, on a server of its own or on one that runs, checked and printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -74,16 +74,26 @@ SHIPPED: Final = Network(
 )
 
 
-def run(console: Console, instance: Path | None) -> bool:
-    """The demonstration; whether everything agreed."""
+def run(
+    console: Console,
+    instance: Path | None,
+    target: str | None = None,
+    *,
+    token: str | None = None,
+    tls: bh.TLS | None = None,
+) -> bool:
+    """The demonstration; whether everything agreed. Without a target, on a server made for it."""
     network = SHIPPED if instance is None else load(instance)
-    with server_process() as target:
-        console.print(f"server   its own process, {target}")
-        console.print(f"client   this process ({os.getpid()}), over TCP\n")
-        with bh.connect(target, timeout=300) as connection:
-            basics = _basics(connection, console)
-            remote = differentiate(connection, network)
-            verdicts = _verdicts(connection, network, remote)
+    with (
+        server_process() if target is None else nullcontext(target) as where,
+        bh.connect(where, token=token, tls=tls, timeout=300) as connection,
+    ):
+        its_own = "its own process, " if target is None else ""
+        console.print(f"server   {its_own}{connection.target}")
+        console.print(f"client   this process ({os.getpid()})\n")
+        basics = _basics(connection, console)
+        remote = differentiate(connection, network)
+        verdicts = _verdicts(connection, network, remote)
     with bh.connect("embedded") as connection:
         embedded = differentiate(connection, network)
     same = _equal(remote, embedded)

@@ -175,6 +175,10 @@ def test_demo_and_ping_commands(target: str) -> None:
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "WRONG" not in shown.stdout
     assert shown.stdout.count(" ok ") == 4
+    elsewhere = run("demo", "--target", target)
+    assert elsewhere.returncode == 0, elsewhere.stdout + elsewhere.stderr
+    assert target in elsewhere.stdout
+    assert elsewhere.stdout.count(" ok ") == 4
     answered = run("ping", target, "--json")
     assert json.loads(answered.stdout)["protocol"] == "backhaul.v1"
     refused = run("ping", "127.0.0.1:1", "--timeout", "2")

@@ -1,0 +1,63 @@
+"""The image, built and run: ``make container-test``.
+
+Builds server/Dockerfile with buildah and checks by podman what runs: see docs/containers.md. It prints what
+it could not do, and why; the status is 1 where a check failed, and 2 where nothing could be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.containers.alone import Alone
+from tests.containers.building import DEBOOTSTRAP, IMAGE, build
+from tests.containers.composed import Composed, valid
+from tests.containers.podman import Failed, NotHere, Podman
+from tests.containers.report import Report
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--base",
+        help=f"image to build on; {DEBOOTSTRAP}: one made here, with wheels downloaded beforehand, for "
+        "where no registry can be reached; else the Dockerfile's",
+    )
+    parser.add_argument("--image", help="check this image, and build none")
+    parser.add_argument("--no-compose", action="store_true", help="leave docker-compose.yml out")
+    given = parser.parse_args()
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="backhaul-containers-") as folder:
+        try:
+            podman = Podman.here(Path(folder))
+            base = ""
+            if given.image is None:
+                print(f"building {IMAGE}", flush=True)
+                base = build(podman, given.base)
+        except (NotHere, Failed) as error:
+            print(f"container-test: {error}", file=sys.stderr)
+            if given.base is None:
+                print(
+                    f"Where no registry can be reached: make container-test BASE={DEBOOTSTRAP}",
+                    file=sys.stderr,
+                )
+            return 2
+        image, prefix = given.image or IMAGE, f"backhaul-test-{os.getpid()}"
+        alone = Alone(podman, image, base, report, prefix)
+        report.part("what the image holds", alone.contents)
+        report.part("started with nothing said", alone.refuses)
+        report.part("confined", alone.confined)
+        report.part("SIGTERM", alone.drains)
+        report.part("SIGKILL", alone.recovers)
+        report.part("files", lambda: valid(report))
+        if not given.no_compose:
+            report.part("compose", lambda: Composed(podman, image, report, prefix).run())
+    return report.end()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
