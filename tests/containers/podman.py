@@ -45,7 +45,8 @@ class Podman:
     """Podman with a configuration.
 
     Attributes:
-        folder: for files of this run.
+        folder: for files of this run; podman works there, and leaves a file where a container was killed
+            for memory.
         environment: of its commands.
         systemd: whether timers of systemd run the health checks; else whoever waits for them does.
     """
@@ -80,7 +81,7 @@ class Podman:
         Raises:
             Failed: it did not end with status 0.
         """
-        return output_of(["podman", *words], self.environment, timeout)
+        return output_of(["podman", *words], self.environment, timeout, self.folder)
 
     def attempt(
         self, *words: str, timeout: float = 120, given: str | None = None
@@ -94,11 +95,16 @@ class Podman:
             timeout=timeout,
             check=False,
             env=self.environment,
+            cwd=self.folder,
         )
 
     def has(self, image: str) -> bool:
         """Whether there is such an image."""
         return self.attempt("image", "exists", image).returncode == 0
+
+    def id_of(self, image: str) -> str:
+        """The id of an image; empty where there is none."""
+        return self.attempt("image", "inspect", "--format", "{{.Id}}", image).stdout.strip()
 
     def healthy(self, container: str) -> bool:
         """Whether the container's own check, run now, says so."""
@@ -134,15 +140,26 @@ def need(*programs: str) -> None:
         )
 
 
-def output_of(command: Sequence[str], environment: Mapping[str, str], timeout: float) -> str:
-    """What a command writes to stdout.
+def output_of(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    timeout: float,
+    folder: Path | None = None,
+) -> str:
+    """What a command writes to stdout; it runs in the folder.
 
     Raises:
         Failed: it did not end with status 0, or not in time.
     """
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, check=False, env=environment
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env=environment,
+            cwd=folder,
         )
     except subprocess.TimeoutExpired:
         raise Failed(f"{' '.join(command[:6])} … did not end within {timeout:g} s") from None

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.containers.alone import Alone
+from tests.containers.around import Around
 from tests.containers.building import DEBOOTSTRAP, IMAGE, build
-from tests.containers.composed import Composed, valid
+from tests.containers.composed import Composed
 from tests.containers.podman import Failed, NotHere, Podman
+from tests.containers.project import Project
 from tests.containers.report import Report
 
 
@@ -31,6 +34,8 @@ def main() -> int:
     parser.add_argument("--no-compose", action="store_true", help="leave docker-compose.yml out")
     given = parser.parse_args()
     report = Report()
+    # Told to end, it takes down what it has brought up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="backhaul-containers-") as folder:
         try:
             podman = Podman.here(Path(folder))
@@ -53,10 +58,25 @@ def main() -> int:
         report.part("confined", alone.confined)
         report.part("SIGTERM", alone.drains)
         report.part("SIGKILL", alone.recovers)
-        report.part("files", lambda: valid(report))
         if not given.no_compose:
-            report.part("compose", lambda: Composed(podman, image, report, prefix).run())
+            pull = given.base != DEBOOTSTRAP
+            report.part("compose", lambda: compose(podman, image, report, prefix, pull))
     return report.end()
+
+
+def compose(podman: Podman, image: str, report: Report, prefix: str, pull: bool) -> None:
+    """The compose file, profile by profile."""
+    project = Project(podman, image, prefix)
+    servers, around = Composed(project, report), Around(project, report, pull)
+    with around.images(), project.prepared():
+        report.part("compose: server", servers.in_the_clear)
+        report.part("compose: profile tls", servers.with_tls)
+        report.part("compose: profile scale", around.scale)
+        report.part("compose: profile monitoring, Prometheus", around.prometheus)
+        report.part("compose: profile monitoring, Grafana", around.grafana)
+    report.skip(
+        "compose: profile gpu", "for a GPU and NVIDIA's container tools; it is not tried here"
+    )
 
 
 if __name__ == "__main__":
