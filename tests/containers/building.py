@@ -34,7 +34,7 @@ _WHEELS: Final = CHECKOUT / "build" / "containers" / "wheels"
 
 
 def build(podman: Podman, base: str | None) -> str:
-    """Build the image; its base's name, "" for the one that the Dockerfile names.
+    """Build the image; its base's name.
 
     Args:
         podman: with which.
@@ -42,8 +42,8 @@ def build(podman: Podman, base: str | None) -> str:
             the Dockerfile.
 
     Raises:
-        NotHere: a program for it is missing.
-        Failed: a step went wrong.
+        NotHere: a program for it is missing, the base or the wheels cannot be had, no container runs.
+        Failed: the build itself went wrong.
     """
     words = ["--tag", IMAGE, "--file", "server/Dockerfile", "--format", "docker"]
     words += ["--build-arg", f"REVISION={_revision()}", "--build-arg", f"VERSION={_version()}"]
@@ -51,19 +51,39 @@ def build(podman: Podman, base: str | None) -> str:
         words += ["--isolation", "chroot", "--network", "host"]
     if base == DEBOOTSTRAP:
         base = _MADE
-        if not podman.has(base):
-            _make_base(podman)
-        wheels = _download(podman, base)
+        try:
+            if not podman.has(base):
+                _make_base(podman)
+            podman.try_out(base)
+            wheels = _download(podman, base)
+        except Failed as error:
+            raise NotHere(str(error)) from None
         words += ["--volume", f"{wheels}:/wheels:ro", "--build-arg", "PIP_NO_INDEX=1"]
         words += ["--build-arg", "PIP_FIND_LINKS=/wheels"]
-    if base is not None:
-        words += ["--build-arg", f"BASE={base}"]
+    else:
+        base = base or _default_base()
+        try:
+            podman.pull(base)
+        except NotHere as error:
+            hint = f"Where no registry can be reached: make container-test BASE={DEBOOTSTRAP}"
+            raise NotHere(f"{error}\n{hint}") from None
+        podman.try_out(base)
+    words += ["--build-arg", f"BASE={base}"]
     before = podman.id_of(IMAGE)
     output_of(["buildah", "bud", *words, str(CHECKOUT)], podman.environment, 1800)
     if before not in ("", podman.id_of(IMAGE)):
         # What the name meant until now; it stays where a container of it is left.
         podman.attempt("rmi", before)
-    return base or ""
+    return base
+
+
+def _default_base() -> str:
+    """The base that the Dockerfile names."""
+    text = (CHECKOUT / "server/Dockerfile").read_text(encoding="utf-8")
+    found = re.search(r"^ARG BASE=(\S+)$", text, re.MULTILINE)
+    if found is None:
+        raise Failed("no ARG BASE=… in server/Dockerfile")
+    return found[1]
 
 
 def debian_mirror(targets: str) -> str:

@@ -102,6 +102,30 @@ class Podman:
         """Whether there is such an image."""
         return self.attempt("image", "exists", image).returncode == 0
 
+    def pull(self, image: str) -> None:
+        """Have an image, from its registry where it is not here yet.
+
+        Raises:
+            NotHere: it cannot be had.
+        """
+        if self.has(image):
+            return
+        try:
+            self("pull", "--quiet", image, timeout=600)
+        except Failed as error:
+            raise NotHere(f"no image {image}: {error}") from None
+
+    def try_out(self, image: str) -> None:
+        """Run a container that does nothing.
+
+        Raises:
+            NotHere: not even that can be done.
+        """
+        try:
+            self("run", "--rm", "--network=none", "--no-healthcheck", "--entrypoint=true", image)
+        except Failed as error:
+            raise NotHere(f"podman cannot run a container here: {error}") from None
+
     def id_of(self, image: str) -> str:
         """The id of an image; empty where there is none."""
         return self.attempt("image", "inspect", "--format", "{{.Id}}", image).stdout.strip()

@@ -75,22 +75,20 @@ def image_of(program: Program, podman: Podman, ours: str, pull: bool) -> tuple[s
         NotHere: there is none.
     """
     wanted = program.image
-    if podman.has(wanted):
-        return wanted, wanted
-    why = "registries are not asked"
-    if pull:
-        done = podman.attempt("pull", "--quiet", wanted, timeout=600)
-        if done.returncode == 0:
+    why = f"no image {wanted}: registries are not asked"
+    if pull or podman.has(wanted):
+        try:
+            podman.pull(wanted)
+        except NotHere as error:
+            why = str(error)
+        else:
             return wanted, wanted
-        why = done.stderr.strip().splitlines()[-1]
     if not program.binaries:
-        raise NotHere(f"no image {wanted} ({why})")
+        raise NotHere(why)
     found = [_binary(each) for each in program.binaries]
     missing = [name for name, path in zip(program.binaries, found, strict=True) if path is None]
     if missing:
-        raise NotHere(
-            f"no image {wanted} ({why}), and no {' and '.join(missing)} to make one of; {program.get}"
-        )
+        raise NotHere(f"{why}; and no {' and '.join(missing)} to make one of: {program.get}")
     made = _make(program, podman, ours, [path for path in found if path is not None])
     return made, f"made here with {found[0]}, for want of {wanted}"
 
