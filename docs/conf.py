@@ -1,4 +1,4 @@
-"""How the documentation becomes a site: `make site`. Its pages are read as they are too, so they are plain Markdown."""
+"""How the documentation becomes a site: `make site`. Its pages are read as files too: plain Markdown."""
 
 from __future__ import annotations
 
