@@ -53,7 +53,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory site ops ops-check settings conformance vectors vectors-check \
+	bench-ops bench-memory bench-sizing site ops ops-check settings conformance vectors vectors-check \
 	image sbom container-test proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
 
 help: ## this list
@@ -157,6 +157,9 @@ bench-peers: $(BENCH_VENV)/.stamp $(PEER_STAMPS) ## one job against other librar
 bench-einsum: $(BENCH_VENV)/.stamp ## tensor networks against opt_einsum, JAX and torch (BENCH_ARGS=--quick)
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/einsum/run.py $(BENCH_ARGS)
+
+bench-sizing: $(VENV)/.stamp-server ## what a call costs, and how many workers so many sessions want (simulated)
+	@$(BIN)/python benchmarks/sizing.py
 
 bench-memory: $(VENV)/.stamp-server ## memory of einsum's value and gradient, predicted and measured (BENCH_ARGS=FOLDER)
 	@$(BIN)/python benchmarks/einsum/memory.py $(BENCH_ARGS)
