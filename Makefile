@@ -16,6 +16,7 @@ BENCH_VENV := .bench-venv
 ENVOY_VENV := .envoy-venv
 SBOM_VENV := .sbom-venv
 CONTAINER_LINT_VENV := .container-lint-venv
+SITE_VENV := .site-venv
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -55,7 +56,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory ops ops-check settings conformance vectors vectors-check \
+	bench-ops bench-memory bench-sizing site ops ops-check settings conformance vectors vectors-check \
 	image sbom container-test proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
 
 help: ## this list
@@ -160,6 +161,9 @@ bench-einsum: $(BENCH_VENV)/.stamp ## tensor networks against opt_einsum, JAX an
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/einsum/run.py $(BENCH_ARGS)
 
+bench-sizing: $(VENV)/.stamp-server ## what a call costs, and how many workers so many sessions want (simulated)
+	@$(BIN)/python benchmarks/sizing.py
+
 bench-memory: $(VENV)/.stamp-server ## memory of einsum's value and gradient, predicted and measured (BENCH_ARGS=FOLDER)
 	@$(BIN)/python benchmarks/einsum/memory.py $(BENCH_ARGS)
 
@@ -208,6 +212,18 @@ ops: $(VENV)/.stamp-dev ## write what follows from the op catalog
 
 ops-check: $(VENV)/.stamp-dev ## is what follows from the op catalog current?
 	@$(BIN)/python tools/gen_ops.py --check $(call or_mend,make ops)
+
+# The pages as a site, with the reference from docstrings; notebooks are run. Every warning is an error.
+$(SITE_VENV)/.stamp: pyproject.toml $(LOCK)
+	@echo "making $(SITE_VENV)"
+	@$(PYTHON) -m venv --clear $(SITE_VENV)
+	@$(SITE_VENV)/bin/python $(PIP) install -c $(LOCK) -e '.[docs]'
+	@touch $@
+
+site: $(SITE_VENV)/.stamp ## the documentation as a site: build/site/index.html
+	@$(SITE_VENV)/bin/python -m sphinx -q -W --keep-going -j auto -d build/site-trees docs build/site \
+		$(call or_mend,mend what is named above and run make site)
+	@echo 'build/site/index.html'
 
 settings: $(VENV)/.stamp-dev ## write the table of the server's settings in docs/serving.md
 	@$(BIN)/python tools/gen_settings.py
@@ -345,13 +361,13 @@ packages: ## wheel and sdist in empty environments: alone and with a server, old
 
 # ---------------------------------------------------------------- upkeep
 lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
-	@$(LOCK_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev \
+	@$(LOCK_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --extra docs \
 		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
 		--output-file $(LOCK) pyproject.toml
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(CONTAINER_LINT_VENV) \
-		$(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(SITE_VENV) \
+		$(CONTAINER_LINT_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

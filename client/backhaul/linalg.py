@@ -254,7 +254,7 @@ def inv(x: Operand, /) -> TrackedTensor:
 
 
 def lstsq(a: Operand, b: Operand, /, rcond: float | None = None) -> TrackedTensor:
-    """The x that makes |a x - b| least, and of several such the one with the least norm.
+    """The x that makes ``|a x - b|`` least, and of several such the one with the least norm.
 
     b is a vector when it has one axis, and matrices otherwise; other axes broadcast. It is pinv(a)
     b, and so are its derivatives: they are those at constant rank, see `pinv`. NumPy's residuals,

@@ -237,7 +237,7 @@ register(
         "linalg.lstsq",
         ("a", "b"),
         _lstsq,
-        "The x that makes |a x - b| least, and of several such the one with the least norm.\n\n"
+        "The x that makes ``|a x - b|`` least, and of several such the one with the least norm.\n\n"
         "b is a vector when it has one axis, and matrices otherwise; other axes broadcast. It is pinv(a) b, "
         "and so are its derivatives: they are those at constant rank, see `pinv`. NumPy's residuals, rank "
         "and singular values are not given.",
