@@ -130,7 +130,9 @@ def load(path: Path) -> Network:
 def server_process() -> Iterator[str]:
     """A server in a process of its own on a free port of the loopback; gives its target."""
     command = [sys.executable, "-m", "backhaul", "serve", "--port", "0", "--log-level", "warning"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    # Settings in the environment are for a server that others reach, as in the image.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("BACKHAUL_")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

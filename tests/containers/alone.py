@@ -102,6 +102,14 @@ class Alone:
         )
         return done.returncode, (done.stdout or done.stderr).strip()
 
+    def demonstrates(self) -> None:
+        """The main job by the image alone, on a server of its own."""
+        status, said = self._once("backhaul", "demo")
+        right = status == 0 and said.count(" ok ") == 4
+        self._report.check(
+            "the main job, with its own server", right, "4 checks" if right else said
+        )
+
     def refuses(self) -> None:
         """Started with nothing said, it does not let anybody in."""
         done = self._podman.attempt("run", "--rm", "--network=none", self._image)

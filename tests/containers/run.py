@@ -62,6 +62,7 @@ def main() -> int:
         alone = Alone(podman, image, base, report, prefix)
         report.part("what the image holds", alone.contents)
         report.part("started with nothing said", alone.refuses)
+        report.part("demo", alone.demonstrates)
         report.part("confined", alone.confined)
         report.part("SIGTERM", alone.drains)
         report.part("SIGKILL", alone.recovers)

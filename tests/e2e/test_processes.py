@@ -168,9 +168,11 @@ def test_demo_and_ping_commands(target: str) -> None:
             text=True,
             timeout=120,
             check=False,
-            env={**os.environ, "COLUMNS": "120"},
+            env={**os.environ, "COLUMNS": "120", **settings},
         )
 
+    # Of a server that others reach: none of the demo's own.
+    settings = {"BACKHAUL_HOST": "0.0.0.0", "BACKHAUL_HEALTH_PORT": target.rpartition(":")[2]}
     shown = run("demo", "--instance", str(_EXAMPLES / "tree_and_mirror.json"))
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "WRONG" not in shown.stdout
