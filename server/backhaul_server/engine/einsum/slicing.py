@@ -2,9 +2,9 @@
 
 A label is cut: each slice takes a range of its values, and is an einsum of its own with smaller arrays. Where
 the label is summed the slices' results add up; where the result has it they stand side by side. What does not
-have the label is computed again for each slice, so labels are chosen that cost little of that: the greedy search
-of Gray and Kourtis, "Hyper-optimized tensor network contraction", Quantum 5, 410 (2021), 4.3, with halves in
-place of single values.
+have the label is computed again for each slice, so labels are chosen that cost little of that: the greedy
+search of Gray and Kourtis, "Hyper-optimized tensor network contraction", Quantum 5, 410 (2021), section 4.3,
+with halves in place of single values.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ from backhaul_server.engine.einsum.plan import Binary, Plan, Unary, make_plan
 from backhaul_server.engine.einsum.trees import WRITE
 from backhaul_server.engine.interruption import checkpoint
 
-MOST: Final = 2**20
-"""Slices that are still worth it."""
+DEAREST: Final = 8.0
+"""Slices that take so many times the work of the whole are not made: the einsum is refused then."""
+MOST: Final = 2**16
+"""And no more slices than these."""
+_CALL: Final = 2**14
+"""Multiplications in the time that a step takes however small it is."""
 _SHORT: Final = 16
 """Sizes up to which a label is cut into equal parts: parts of two lengths want two plans."""
 
@@ -111,6 +115,7 @@ def find(
     standing = {label for term in einsum.inputs for label in term}
     steps = _steps(plan, standing)
     lengths = list(einsum.sizes)
+    dearest = DEAREST * _cost(steps, einsum.sizes, lengths)
     while True:
         checkpoint()
         _, largest = max(steps, key=lambda step: volume(step[1], lengths))
@@ -125,7 +130,8 @@ def find(
             (_shorter(einsum.sizes, lengths, label) for label in sorted(options)),
             key=lambda cut: _cost(steps, einsum.sizes, cut),
         )
-        if _count(einsum.sizes, lengths) > MOST:
+        dear = _cost(steps, einsum.sizes, lengths) > dearest
+        if dear or _count(einsum.sizes, lengths) > MOST:
             return None
 
 
@@ -173,7 +179,7 @@ def _cost(
     lengths: Sequence[int],
 ) -> float:
     """What all slices take, in multiplications."""
-    one = sum(volume(both, lengths) + WRITE * volume(made, lengths) for both, made in steps)
+    one = sum(_CALL + volume(both, lengths) + WRITE * volume(made, lengths) for both, made in steps)
     return float(one) * _count(sizes, lengths)
 
 
