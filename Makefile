@@ -56,7 +56,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory bench-sizing site ops ops-check settings conformance vectors vectors-check \
+	bench-ops bench-memory bench-slices bench-sizing site ops ops-check settings conformance vectors vectors-check \
 	image sbom container-test proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
 
 help: ## this list
@@ -166,6 +166,9 @@ bench-sizing: $(VENV)/.stamp-server ## what a call costs, and how many workers s
 
 bench-memory: $(VENV)/.stamp-server ## memory of einsum's value and gradient, predicted and measured (BENCH_ARGS=FOLDER)
 	@$(BIN)/python benchmarks/einsum/memory.py $(BENCH_ARGS)
+
+bench-slices: $(VENV)/.stamp-server ## a network too large for its memory, in slices, against the whole (7 GB; BENCH_ARGS=FOLDER)
+	@$(BIN)/python benchmarks/einsum/slices.py $(BENCH_ARGS)
 
 bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_ARGS=--quick, --only 'linalg.*')
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \

@@ -32,6 +32,7 @@ from backhaul_proto.catalog.avals import aval
 from backhaul_proto.catalog.einsum import resolve
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.memory import Room
 from backhaul_server.engine.tape import Tape
 
 NETWORKS: Final = (
@@ -89,7 +90,7 @@ def _in_this_process(instance: Instance, share: float | None) -> dict[str, Any]:
     prepared = whole.prepare("einsum", attributes, kinds)
     keep_bytes = None if share is None else int(share * prepared.need.kept)
     einsum = resolve(tuple(each.shape for each in kinds), **attributes)
-    cost = explain(einsum, (_F64,) * len(kinds), _F64, keep_bytes)
+    cost = explain(einsum, (_F64,) * len(kinds), _F64, Room(keep_bytes))
     engine = Engine(keep_bytes=keep_bytes)
     engine.prepare("einsum", attributes, kinds)
 

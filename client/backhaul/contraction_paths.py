@@ -43,6 +43,9 @@ class ContractionPath:
         value_bytes: the peak of memory above the operands while the value is computed.
         gradient_bytes: the same with the gradients of all operands after it.
         hvp_bytes: the same with gradients and H·v, for a tangent of each operand.
+        slices: in how many slices it is computed, one after the other, as the whole would take too much
+            memory. ``steps`` and ``largest_intermediate`` are those of one slice, ``flops`` those of all.
+        sliced: the labels that are cut.
     """
 
     path: Path
@@ -53,6 +56,8 @@ class ContractionPath:
     value_bytes: int
     gradient_bytes: int
     hvp_bytes: int
+    slices: int = 1
+    sliced: tuple[str, ...] = ()
 
     @property
     def speedup(self) -> float:
@@ -75,6 +80,9 @@ class ContractionPath:
             ("and its gradients", size(self.gradient_bytes)),
             ("and H·v", size(self.hvp_bytes)),
         ]
+        if self.slices > 1:
+            cut = ", ".join(self.sliced)
+            rows.append(("Slices", f"{self.slices:,}, cut along {cut}; of one of them:"))
         lines = [f"{name:>24}:  {value}" for name, value in rows]
         rule = "-" * 80
         lines += [
@@ -220,12 +228,14 @@ def _explained(einsum: Einsum, cost: ContractionCost, subscripts: str) -> Contra
     return ContractionPath(
         [each.operands for each in cost.steps],
         steps,
-        sum(map(_flops, steps)),
+        sum(map(_flops, steps)) * cost.slices,
         prod(einsum.sizes) * loops,
         cost.largest_intermediate,
         cost.value_bytes,
         cost.gradient_bytes,
         cost.hvp_bytes,
+        cost.slices,
+        tuple(cost.sliced_labels.translate(letters)),
     )
 
 

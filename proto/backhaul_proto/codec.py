@@ -513,6 +513,8 @@ def cost_message(cost: ContractionCost, result: Aval) -> service_pb2.ContractPat
         gradient_bytes=min(cost.gradient_bytes, _UINT64),
         hvp_bytes=min(cost.hvp_bytes, _UINT64),
         result=type_message(result),
+        slices=cost.slices,
+        sliced_labels=cost.sliced_labels,
     )
 
 
@@ -534,6 +536,8 @@ def read_cost(message: service_pb2.ContractPathResponse) -> ContractionCost:
         message.value_bytes,
         message.gradient_bytes,
         message.hvp_bytes,
+        max(1, message.slices),
+        message.sliced_labels,
     )
 
 

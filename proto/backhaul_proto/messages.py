@@ -298,6 +298,8 @@ class ContractionCost:
         value_bytes: peak of memory above the operands while the value is computed, result included.
         gradient_bytes: the same for value, then gradients of all operands that require one.
         hvp_bytes: the same for gradients and H·v with a tangent for each.
+        slices: in how many slices it is computed; steps and largest intermediate are those of one.
+        sliced_labels: what is cut, in the letters of the steps.
     """
 
     steps: tuple[Contraction, ...]
@@ -306,3 +308,5 @@ class ContractionCost:
     value_bytes: int
     gradient_bytes: int
     hvp_bytes: int
+    slices: int = 1
+    sliced_labels: str = ""

@@ -36,6 +36,14 @@ def keep_bytes_by_default(usable: int) -> int:
     return usable // 4
 
 
+def work_bytes_by_default(usable: int) -> int:
+    """How much one einsum may take before it is computed in slices: three quarters of the memory.
+
+    The rest is for its operands, and for what else a session holds.
+    """
+    return usable * 3 // 4
+
+
 def shared_memory_by_default(usable: int) -> int:
     """How much memory clients may map: an eighth of it, beside the four fifths that sessions may use."""
     return usable // 8

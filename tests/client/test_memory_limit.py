@@ -271,7 +271,7 @@ def _queen() -> Network:
 def test_a_network_with_a_gigabyte_in_between_is_refused_without_an_allocation() -> None:
     network = _queen()
     with bh.connect("embedded") as connection:
-        tape = bh.Tape(connection, memory_limit=256 << 20)
+        tape = bh.Tape(connection, memory_limit=1 << 18)  # slices that fit would take too long
         leaves = [tape.leaf(x) for x in network.operands(np.random.default_rng(3))]
         result = bh.einsum(network.subscripts, *leaves, path=network.path)
         found = bh.contract_path(network.subscripts, *leaves, path=network.path)
@@ -292,11 +292,11 @@ def test_a_network_with_a_gigabyte_in_between_is_refused_without_an_allocation()
 
 @pytest.mark.corpus
 @pytest.mark.slow
-def test_that_network_runs_within_a_sufficient_limit() -> None:
+@pytest.mark.parametrize("limit", [3 << 30, 512 << 20], ids=["as a whole", "in slices"])
+def test_that_network_runs_within_a_sufficient_limit(limit: int) -> None:
     network = _queen()
     values = network.operands(np.random.default_rng(3))
     with bh.connect("embedded") as connection:
-        limit = 3 << 30
         assert network.path is not None
         path = list(network.path)
         expected = float(opt_einsum.contract(network.subscripts, *values, optimize=path))
@@ -305,6 +305,9 @@ def test_that_network_runs_within_a_sufficient_limit() -> None:
             with bh.Tape(connection, memory_limit=limit) as tape:
                 leaves = [tape.leaf(x) for x in values]
                 result = bh.einsum(network.subscripts, *leaves, path=network.path)
+                found = bh.contract_path(network.subscripts, *leaves, path=network.path)
+                assert (found.slices > 1) == (limit < 1 << 30)
+                assert found.gradient_bytes <= limit
                 gradients = tape.pullback(result)
                 assert float(result) == pytest.approx(expected, rel=1e-9, abs=0.0)
                 for leaf, x in zip(leaves, values, strict=True):  # it is linear in each operand

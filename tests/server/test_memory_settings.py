@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from backhaul.cli import app
 from backhaul_server.config import ServerSettings
 from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.memory import Room
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.sessions.engines import Engines
 
@@ -51,13 +52,15 @@ def test_a_session_may_not_use_more_than_all_together() -> None:
     dispatcher.close()
 
 
-def test_sessions_of_similar_limits_share_an_engine_that_keeps_a_quarter() -> None:
+def test_sessions_of_similar_limits_share_an_engine_that_keeps_a_quarter_and_slices_beyond_three() -> (
+    None
+):
     engine = Engine()
     engines = Engines(engine, 3 * GIB)
     assert [engines.limit_of(asked) for asked in (0, 5, 4 * GIB)] == [3 * GIB, 5, 3 * GIB]
     large = engines.of(3 * GIB)
-    assert large.keep_bytes == GIB // 2
+    assert large.room == Room(GIB // 2, 3 * GIB // 2)
     assert engines.of(2 * GIB) is large
-    assert engines.of(2 * GIB - 1).keep_bytes == GIB // 4
-    assert engines.of(1).keep_bytes == 0
+    assert engines.of(2 * GIB - 1).room.keep == GIB // 4
+    assert engines.of(1).room == Room(0, 0)
     assert large.xp is engine.xp

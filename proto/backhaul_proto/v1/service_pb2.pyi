@@ -287,7 +287,7 @@ class ContractPathRequest(_message.Message):
     def __init__(self, operands: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., attributes: _Optional[_Iterable[_Union[_graph_pb2.Attribute, _Mapping]]] = ..., memory_limit: _Optional[int] = ...) -> None: ...
 
 class ContractPathResponse(_message.Message):
-    __slots__ = ("steps", "naive_multiplications", "largest_intermediate", "value_bytes", "gradient_bytes", "hvp_bytes", "result")
+    __slots__ = ("steps", "naive_multiplications", "largest_intermediate", "value_bytes", "gradient_bytes", "hvp_bytes", "result", "slices", "sliced_labels")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     NAIVE_MULTIPLICATIONS_FIELD_NUMBER: _ClassVar[int]
     LARGEST_INTERMEDIATE_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +295,8 @@ class ContractPathResponse(_message.Message):
     GRADIENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     HVP_BYTES_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    SLICED_LABELS_FIELD_NUMBER: _ClassVar[int]
     steps: _containers.RepeatedCompositeFieldContainer[ContractionStep]
     naive_multiplications: float
     largest_intermediate: int
@@ -302,7 +304,9 @@ class ContractPathResponse(_message.Message):
     gradient_bytes: int
     hvp_bytes: int
     result: _tensor_pb2.TensorType
-    def __init__(self, steps: _Optional[_Iterable[_Union[ContractionStep, _Mapping]]] = ..., naive_multiplications: _Optional[float] = ..., largest_intermediate: _Optional[int] = ..., value_bytes: _Optional[int] = ..., gradient_bytes: _Optional[int] = ..., hvp_bytes: _Optional[int] = ..., result: _Optional[_Union[_tensor_pb2.TensorType, _Mapping]] = ...) -> None: ...
+    slices: int
+    sliced_labels: str
+    def __init__(self, steps: _Optional[_Iterable[_Union[ContractionStep, _Mapping]]] = ..., naive_multiplications: _Optional[float] = ..., largest_intermediate: _Optional[int] = ..., value_bytes: _Optional[int] = ..., gradient_bytes: _Optional[int] = ..., hvp_bytes: _Optional[int] = ..., result: _Optional[_Union[_tensor_pb2.TensorType, _Mapping]] = ..., slices: _Optional[int] = ..., sliced_labels: _Optional[str] = ...) -> None: ...
 
 class ContractionStep(_message.Message):
     __slots__ = ("operands", "subscripts", "multiplications", "elements", "kept")

@@ -18,7 +18,7 @@ from backhaul_server.engine import ops
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
 from backhaul_server.engine.dual import DualFunctions
 from backhaul_server.engine.functions import Functions
-from backhaul_server.engine.memory import Need, with_casts
+from backhaul_server.engine.memory import Need, Room, with_casts
 from backhaul_server.engine.rules import RULES, Array, Rule
 
 assert ops.__all__  # importing the package is what fills RULES
@@ -131,11 +131,21 @@ class Engine:
         namespace: the arrays' library; NumPy for None.
         keep_bytes: how much of an einsum's intermediates is kept for its derivatives at most; what is
             more is computed again there. None keeps all.
+        work_bytes: how much an einsum may take in all; one that would take more is computed in slices.
+            None computes all as a whole.
+
+    Attributes:
+        room: the two.
     """
 
-    def __init__(self, namespace: Namespace | None = None, keep_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        namespace: Namespace | None = None,
+        keep_bytes: int | None = None,
+        work_bytes: int | None = None,
+    ) -> None:
         self.xp = namespace or numpy_namespace()
-        self.keep_bytes = keep_bytes
+        self.room = Room(keep_bytes, work_bytes)
         self.plain = Functions(self.xp)
         self.duals = DualFunctions(self.plain)
         self.prepare_bound = kept_by_size(16384, catalog.weigh_call)(self._prepare)
@@ -154,7 +164,7 @@ class Engine:
     def _prepare(self, entry: Op, attributes: Attributes, avals: tuple[Aval, ...]) -> PreparedCall:
         results = catalog.infer(entry, attributes, avals)
         casts = _casts(entry, avals)
-        found, keywords = RULES[entry.name].prepare_within(self.keep_bytes, avals, dict(attributes))
+        found, keywords = RULES[entry.name].prepare_within(self.room, avals, dict(attributes))
         with_keywords = _binder(keywords)
         return PreparedCall(
             entry.name,

@@ -9,6 +9,19 @@ from backhaul_proto.catalog.avals import Aval
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """Memory that a rule is prepared for; None: any.
+
+    Attributes:
+        keep: bytes that it may keep for its derivatives.
+        work: bytes that a call may take in all, where it can do with less.
+    """
+
+    keep: int | None = None
+    work: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Need:
     """Bytes that a call takes, its operands apart.
 

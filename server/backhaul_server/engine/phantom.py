@@ -96,6 +96,12 @@ class Phantom:
     def __iadd__(self, other: Phantom) -> Phantom:
         return self
 
+    def __getitem__(self, index: Sequence[slice]) -> Phantom:
+        """A view; of slices of axes alone."""
+        ranges = [range(n)[each] for n, each in zip(self.shape, index, strict=True)]
+        strides = [each.step * stride for each, stride in zip(ranges, self.strides, strict=True)]
+        return self.view(tuple(map(len, ranges)), tuple(strides))
+
     def __setitem__(self, index: object, value: Phantom) -> None:
         """Writing takes no memory."""
 

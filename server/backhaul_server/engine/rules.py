@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import CATALOG, Op
-from backhaul_server.engine.memory import Need, elementwise_need
+from backhaul_server.engine.memory import Need, Room, elementwise_need
 
 Array = Any
 Namespace = Any
@@ -79,11 +79,11 @@ class Rule:
         return self, dict(attributes)
 
     def prepare_within(
-        self, keep_bytes: int | None, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+        self, room: Room, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
     ) -> tuple[Rule, dict[str, Any]]:
-        """As `prepare`, for a rule that may keep so many bytes for its derivatives (None: any).
+        """As `prepare`, for a rule that may take so much memory.
 
-        Only rules that can compute again what they do not keep need to override this.
+        Only rules that can do with less, by computing something again, need to override this.
         """
         return self.prepare(avals, attributes)
 

@@ -290,7 +290,7 @@ class Dispatcher:
         given = catalog.by_name(codec.read_attributes(request.attributes), entry.name)
         avals = _avals(request.operands)
         limit = self._engines.limit_of(request.memory_limit)
-        keep_bytes = self._engines.of(limit).keep_bytes
+        room = self._engines.of(limit).room
 
         def explained(interrupt: Interrupt) -> tuple[ContractionCost, Aval]:
             attributes = catalog.bind(entry, given)
@@ -298,7 +298,7 @@ class Dispatcher:
             resolved = resolve(tuple(each.shape for each in avals), **dict(attributes))
             dtypes = tuple(each.dtype for each in avals)
             with interruptible(interrupt):
-                return explain(resolved, dtypes, result.dtype, keep_bytes), result
+                return explain(resolved, dtypes, result.dtype, room), result
 
         cost, result = self._worker.run(call, None, explained)
         return _header(codec.cost_message(cost, result))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backhaul_server.engine.engine import Engine
-from backhaul_server.limits import keep_bytes_by_default
+from backhaul_server.limits import keep_bytes_by_default, work_bytes_by_default
 
 
 class Engines:
@@ -28,6 +28,6 @@ class Engines:
         rounded = 1 << (limit.bit_length() - 1)
         found = self._engines.get(rounded)
         if found is None:
-            found = Engine(self._xp, keep_bytes=keep_bytes_by_default(rounded))
+            found = Engine(self._xp, keep_bytes_by_default(rounded), work_bytes_by_default(rounded))
             found = self._engines.setdefault(rounded, found)
         return found

@@ -14,8 +14,11 @@ from backhaul_proto.catalog.einsum import resolve
 from backhaul_proto.messages import Contraction, ContractionCost
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine
+from backhaul_server.engine.memory import Room
 
 F64, I64 = np.dtype("float64"), np.dtype("int64")
+
+ANY = Room()
 
 
 def explained(
@@ -23,11 +26,11 @@ def explained(
     *shapes: tuple[int, ...],
     dtypes: tuple[np.dtype[Any], ...] = (),
     result: np.dtype[Any] = F64,
-    keep_bytes: int | None = None,
+    room: Room = ANY,
     **attributes: Any,
 ) -> ContractionCost:
     einsum = resolve(shapes, subscripts=subscripts, **attributes)
-    return explain(einsum, dtypes or (F64,) * len(shapes), result, keep_bytes)
+    return explain(einsum, dtypes or (F64,) * len(shapes), result, room)
 
 
 def test_a_matrix_product() -> None:
@@ -56,7 +59,7 @@ def test_three_matrices() -> None:
 def test_what_has_no_room_is_not_kept() -> None:
     shapes = (10, 20), (20, 30), (30, 40)
     whole = explained("ij,jk,kl->il", *shapes, path=((0, 1), (0, 1)))
-    none = explained("ij,jk,kl->il", *shapes, path=((0, 1), (0, 1)), keep_bytes=0)
+    none = explained("ij,jk,kl->il", *shapes, path=((0, 1), (0, 1)), room=Room(0))
     assert [step.kept for step in whole.steps] == [True, False]
     assert [step.kept for step in none.steps] == [False, False]
     assert none.gradient_bytes == whole.gradient_bytes - 8 * 300
@@ -109,7 +112,7 @@ def test_a_network_larger_than_any_machine_is_told_exactly() -> None:
     n, count = 2**28, 30
     terms = [chr(200 + i) + chr(201 + i) for i in range(count)]
     cost = explained(
-        f"{','.join(terms)}->{chr(200)}{chr(200 + count)}", *[(n, n)] * count, keep_bytes=2**40
+        f"{','.join(terms)}->{chr(200)}{chr(200 + count)}", *[(n, n)] * count, room=Room(2**40)
     )
     assert cost.naive_multiplications == n ** (count + 1) * (count - 1)
     assert {step.multiplications for step in cost.steps} == {n**3}
@@ -122,7 +125,7 @@ def test_the_engine_keeps_what_was_told() -> None:
     labels = "ab,bc,cd,de,ef->af"
     engine = Engine(keep_bytes=1000)
     call = engine.prepare("einsum", {"subscripts": labels}, tuple(aval(s, F64) for s in shapes))
-    cost = explained(labels, *shapes, keep_bytes=1000)
+    cost = explained(labels, *shapes, room=Room(1000))
     kept = sum(8 * step.elements for step in cost.steps if step.kept)
     assert 0 < kept <= 1000
     assert call.need.kept == kept

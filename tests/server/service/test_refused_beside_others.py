@@ -1,4 +1,4 @@
-"""A network that needs a gigabyte, on a tape of 512 MB, beside others that compute on."""
+"""A network that needs a gigabyte, on a tape of 256 KiB, beside others that compute on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_it_is_refused_with_numbers_and_the_others_compute_on(target: str) -> No
     other.start()
     refused: list[float] = []
     with bh.connect(target, timeout=60) as connection:
-        tape = bh.Tape(connection, memory_limit=512 << 20)
+        tape = bh.Tape(connection, memory_limit=1 << 18)
         leaves = [tape.leaf(x) for x in network.operands(np.random.default_rng(3))]
         result = bh.einsum(network.subscripts, *leaves, path=network.path)
         for _ in range(3):
@@ -47,7 +47,7 @@ def test_it_is_refused_with_numbers_and_the_others_compute_on(target: str) -> No
             refused.append(time.perf_counter() - started)
             details = caught.value.details
             assert details["op"] == "einsum"
-            assert int(details["limit"]) == 512 << 20
+            assert int(details["limit"]) == 1 << 18
             assert int(details["step_bytes"]) >= 8 * 3**17
         tape.close()
     ended.set()

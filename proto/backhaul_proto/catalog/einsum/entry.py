@@ -1,4 +1,4 @@
-"""The catalog entries: ``einsum``, and the two private ops that its rule is made of."""
+"""The catalog entries: ``einsum``, and the private ops that its rule is made of."""
 
 from __future__ import annotations
 
@@ -131,5 +131,15 @@ REARRANGE = register(
         infer=_never_inferred,
         private=True,
         doc="Diagonals, sums, axes moved, added and dropped, by a lowering: a step of an einsum.",
+    )
+)
+
+SLICED_EINSUM = register(
+    Op(
+        name="sliced_einsum",
+        operands=("*operands",),
+        infer=_never_inferred,
+        private=True,
+        doc="An einsum that is computed in slices, since the whole would take too much memory.",
     )
 )

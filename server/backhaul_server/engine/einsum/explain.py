@@ -14,6 +14,9 @@ from backhaul_server.engine import ops
 from backhaul_server.engine.einsum.budget import keeping, multiplications
 from backhaul_server.engine.einsum.layout import Ints, volume
 from backhaul_server.engine.einsum.plan import Plan, Unary, arriving, make_plan
+from backhaul_server.engine.einsum.slicing import whole
+from backhaul_server.engine.memory import Room
+from backhaul_server.engine.ops.sliced_einsum import shortened, within
 from backhaul_server.engine.prediction import predict, predict_alone
 from backhaul_server.engine.rules import RULES
 
@@ -21,34 +24,40 @@ assert ops.__all__  # importing the package is what fills RULES
 
 
 def explain(
-    einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype, keep_bytes: int | None = None
+    einsum: Einsum, dtypes: tuple[np.dtype, ...], result: np.dtype, room: Room
 ) -> ContractionCost:
-    """The steps that an engine with this ``keep_bytes`` takes, and their cost.
+    """The steps that an engine with this room takes, and their cost.
 
     Args:
         einsum: what is computed.
         dtypes: of the operands.
         result: the dtype that they promote to.
-        keep_bytes: as in `Engine`.
+        room: as in `Engine`.
 
     Raises:
         InvalidArgument: EINSUM_RANK when the order of contraction makes an array of too many axes.
     """
     arrived = arriving(dtypes, result)
-    plan = keeping(make_plan(einsum, arrived, result), keep_bytes)
-    steps = _steps(plan, einsum)
+    plan = keeping(make_plan(einsum, arrived, result), room.keep)
     operands = [aval(shape, dtype) for shape, dtype in zip(einsum.shapes, arrived, strict=True)]
     cast = sum(
         each.nbytes for each, dtype in zip(operands, dtypes, strict=True) if each.dtype != dtype
     )
-    rule, keywords = RULES["einsum"], {"plan": plan}
-    value = gradient = hvp = predict_alone(rule, operands, keywords)
+    ct = volume(einsum.output, einsum.sizes) * result.itemsize
+    sliced = within(einsum, plan, operands, result, room)
+    if sliced is None:
+        slicing, rule, keywords = whole(einsum, plan), RULES["einsum"], {"plan": plan}
+        value = predict_alone(rule, operands, keywords)
+    else:
+        slicing, rule, keywords = sliced["slicing"], RULES["sliced_einsum"], shortened(sliced)
+        value = predict(rule, operands, keywords).need.value
+    gradient = hvp = value
     if any(each.inexact for each in operands):
         found = predict(rule, operands, keywords)
         need, standing = found.need, found.result + found.need.kept
-        ct = volume(einsum.output, einsum.sizes) * result.itemsize
         gradient = max(need.value, standing + ct + need.gradient)
         hvp = max(need.value, standing + 2 * ct + need.hvp)
+    steps = _steps(next(iter(slicing)).plan, einsum)
     return ContractionCost(
         steps=steps,
         naive_multiplications=prod(einsum.sizes) * (len(einsum.inputs) - 1),
@@ -56,6 +65,8 @@ def explain(
         value_bytes=cast + value,
         gradient_bytes=cast + gradient,
         hvp_bytes=cast + hvp,
+        slices=slicing.count,
+        sliced_labels="".join(map(symbol, slicing.labels)),
     )
 
 

@@ -15,7 +15,8 @@ from backhaul_server.engine.einsum.budget import keeping
 from backhaul_server.engine.einsum.plan import Binary, Plan, arriving, make_plan
 from backhaul_server.engine.einsum.products import Contraction
 from backhaul_server.engine.einsum.rearrangement import Rearrangement
-from backhaul_server.engine.memory import Need
+from backhaul_server.engine.memory import Need, Room
+from backhaul_server.engine.ops.sliced_einsum import within
 from backhaul_server.engine.prediction import predict
 from backhaul_server.engine.rules import (
     RULES,
@@ -40,7 +41,7 @@ class Einsum(Rule):
     selective = True
 
     def prepare_within(
-        self, keep_bytes: int | None, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+        self, room: Room, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
     ) -> tuple[Rule, dict[str, Any]]:
         found = resolve(tuple(each.shape for each in avals), **attributes)
         result = promote(*avals)
@@ -49,7 +50,9 @@ class Einsum(Rule):
             step = plan.only
             adjoints = (step.to_first, step.to_second)
             return RULES["contract"], {"lowering": step.lowering, "adjoints": adjoints}
-        return self, {"plan": keeping(plan, keep_bytes)}
+        plan = keeping(plan, room.keep)
+        sliced = within(found, plan, avals, result, room)
+        return (self, {"plan": plan}) if sliced is None else (RULES["sliced_einsum"], sliced)
 
     def need(self, operands: tuple[Aval, ...], results: tuple[Aval, ...], **keywords: Any) -> Need:
         return predict(self, operands, keywords).need

@@ -12,6 +12,7 @@ from typing import Any
 from backhaul_proto.catalog import contractions, products
 from backhaul_proto.catalog.avals import Aval, Shape
 from backhaul_proto.catalog.contractions import Labels
+from backhaul_server.engine.memory import Room
 from backhaul_server.engine.ops.einsum import Einsum
 from backhaul_server.engine.rules import Array, Bilinear, Namespace, Rule, rule
 
@@ -23,10 +24,10 @@ class AsEinsum(Einsum):
     """``labels(*shapes, **attributes)`` gives the einsum for operands of these shapes."""
 
     def prepare_within(
-        self, keep_bytes: int | None, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
+        self, room: Room, avals: tuple[Aval, ...], attributes: Mapping[str, Any]
     ) -> tuple[Rule, dict[str, Any]]:
         labels, output = self.labels(*(each.shape for each in avals), **attributes)
-        return super().prepare_within(keep_bytes, avals, {"labels": labels, "output": output})
+        return super().prepare_within(room, avals, {"labels": labels, "output": output})
 
 
 @rule("dot")
