@@ -78,7 +78,7 @@ def recipes(page: str) -> Iterator[Recipe]:
 
 def grpcurl(command: str) -> Grpcurl:
     """What a command line says; an option that is not known here is an error."""
-    program, *rest = shlex.split(command)
+    program, *rest = shlex.split(command.replace("\\\n", ""))  # a shell's continued lines
     assert program == "grpcurl"
     options: dict[str, str] = {}
     headers: list[tuple[str, str]] = []
