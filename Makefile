@@ -1,6 +1,6 @@
 # Needs only GNU make, Python >= 3.11 and a package index. `make help` lists the targets.
 #
-#   VENV=path      another virtual environment (default .venv)
+#   VENV=path      another virtual environment (default .venv); a folder that make has not made is not touched
 #   PYTHON=python  the interpreter that environments are made with (default python3)
 
 VENV ?= .venv
@@ -64,12 +64,19 @@ help: ## this list
 # ---------------------------------------------------------------- environments
 # Stamps make a second call quick; a changed pyproject.toml or lock installs again.
 
+# An environment, or what is left of one, that is make's to clear.
+made_by_make = ls -d '$(VENV)'/.made-by-make '$(VENV)'/.stamp-* 2>/dev/null | grep -q .
+
 $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "backhaul needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)." >&2; \
 		echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@if test -e '$(VENV)' && ! { $(made_by_make); } && test -n "$$(ls -A '$(VENV)')"; then \
+		echo "$(VENV) is there, and make has not made it: it stays as it is." >&2; \
+		echo "Name another one: make $(MAKECMDGOALS) VENV=.venv-make; or remove it." >&2; exit 1; fi
 	@echo "making $(VENV)"
-	@$(PYTHON) -m venv --clear $(VENV) || { \
+	@rm -rf '$(VENV)'; mkdir -p '$(VENV)'; touch '$(VENV)/.made-by-make'
+	@$(PYTHON) -m venv $(VENV) || { \
 		echo "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@touch $@
 
@@ -168,10 +175,13 @@ bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_
 		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
 
 # ---------------------------------------------------------------- the client for Node
+NODE_GET := Install Node 18 or newer, with npm: https://nodejs.org
+node_lacks = lacks=; for each in node npm; do command -v "$$each" >/dev/null || lacks="$$lacks $$each"; done; \
+	test -n "$$lacks" || node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || lacks=" node-18"
+
 .PHONY: node-client node-clean
 node-client: $(VENV)/.stamp-dev ## build the client for Node, test it alone and against a server
-	@for tool in node npm; do command -v $$tool >/dev/null || { \
-		echo "$$tool is missing: install Node 18 or newer, with npm (https://nodejs.org)." >&2; exit 1; }; done
+	@$(node_lacks); test -z "$$lacks" || { echo "missing:$$lacks. $(NODE_GET)" >&2; exit 1; }
 	@cd client/node && npm ci --ignore-scripts --no-audit --no-fund --silent && npm run --silent build
 	@$(BIN)/python -m pytest -m 'not gpu' tests/clients/test_node.py $(PYTEST_ARGS) \
 		$(call or_mend,$(BIN)/python -m pytest -m slow --lf -x tests/clients/test_node.py)
@@ -315,16 +325,31 @@ protocol-check: $(VENV)/.stamp-dev ## is docs/protocol.md current?
 CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
 CPP_PACKAGES := grpc++ protobuf libcrypto nlohmann_json
 CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
+cpp_lacks = lacks=; for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacks="$$lacks $$each"; done; \
+	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacks="$$lacks $(CPP_PACKAGES)"
 
 .PHONY: cpp-client
 cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests
-	@for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacking="$${lacking:-} $$each"; done; \
-	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacking="$${lacking:-} $(CPP_PACKAGES)"; \
-	test -z "$${lacking:-}" || { \
-		echo "missing:$$lacking. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
+	@$(cpp_lacks); test -z "$$lacks" || { echo "missing:$$lacks. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
 	@cmake -S client/cpp -B build/cpp >/dev/null $(call or_mend,rm -r build/cpp (if it was configured elsewhere) and $(CPP_GET))
 	@cmake --build build/cpp --parallel 2
 	@BACKHAUL_CPP_BUILD=build/cpp $(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
+
+# CI_CLIENTS=required: one whose tools this machine lacks is a failure; else it is left out, and that is said.
+CI_CLIENTS ?=
+one_client = $($(1)_lacks); \
+	if test -n "$$lacks"; then left_out="$$left_out $(1)-client (missing:$$lacks)"; \
+	elif $(MAKE) --no-print-directory $(1)-client; then tested="$$tested $(1)-client"; \
+	else failed="$$failed $(1)-client"; fi
+
+.PHONY: clients
+clients: $(VENV)/.stamp-dev ## the clients for Node and C++, where their tools are there (CI_CLIENTS=required: both must be)
+	@left_out=; failed=; tested=; $(call one_client,node); $(call one_client,cpp); \
+	echo "clients tested:$${tested:- none}"; \
+	test -z "$$left_out" || { echo "NOT tested, for lack of tools:$$left_out"; \
+		echo "$(NODE_GET)"; echo "C++, on Debian and Ubuntu: $(CPP_GET)"; }; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }; \
+	test -z "$$left_out" || test '$(CI_CLIENTS)' != required
 
 # ---------------------------------------------------------------- the oldest and the newest gRPC
 # The built wheel, not the tree: so this tells too whether what is shipped is whole.
@@ -360,7 +385,8 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) \
+	@if $(made_by_make); then rm -rf '$(VENV)'; elif test -e '$(VENV)'; then echo "$(VENV) stays: make has not made it"; fi
+	rm -rf $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) \
 		$(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +
