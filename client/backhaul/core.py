@@ -18,6 +18,7 @@ from backhaul.parts import may_be_of_a_step, send_in_parts
 from backhaul.recorder import Recorder
 from backhaul.signatures import NodeType
 from backhaul.steps import Steps, run
+from backhaul.unanswered import check_answered
 from backhaul.unusable import forked, tape_closed
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
@@ -204,6 +205,7 @@ class Core(ABC):
         failures.note(answer.failures)
         if answer.question_failure is not None:
             raise failures.error(answer.question_failure)
+        check_answered(question, answer)
         if kept is not None:
             kept.note(self.recorder, answer)
         return answer

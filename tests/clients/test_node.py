@@ -171,7 +171,6 @@ def test_tls_and_token(package: Path, tmp_path: Path) -> None:
         assert reason(token, other.roots) == "UNAVAILABLE"
 
 
-@pytest.mark.skipif(not KIT.exists(), reason="the conformance kit is not in this checkout")
 def test_conformance(package: Path) -> None:
     runner = f"node {package / 'dist' / 'runner.js'}"
     run(sys.executable, KIT, "--runner", runner, cwd=ROOT)
