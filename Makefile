@@ -423,6 +423,6 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 clean: ## remove environments, caches and build output
 	@if $(made_by_make); then rm -rf '$(VENV)'; elif test -e '$(VENV)'; then echo "$(VENV) stays: make has not made it"; fi
 	rm -rf $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(SITE_VENV) \
-		$(CONTAINER_LINT_VENV) $(BUF) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
+		$(CONTAINER_LINT_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +
