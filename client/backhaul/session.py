@@ -131,6 +131,11 @@ class Session:
         """Whether it is not known of some requests if they were run."""
         return bool(self._order.doubts)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the server has ended it, and it was not made again."""
+        return self._lost is not None
+
     def execute(
         self,
         release: set[int],

@@ -1,0 +1,144 @@
+"""`grad` and `value_and_grad`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from backhaul.connection import Connection
+from backhaul.functional.arguments import Argnums
+from backhaul.functional.derivatives import Derivative, Transformed
+from backhaul.functional.evaluating import Calls, Fetched, nodes_of
+from backhaul.functional.goals import Function, Loss
+from backhaul.functional.tapes import Asking, Watched, Work
+from backhaul.shaping import concat
+from backhaul_proto.messages import PullbackQuestion
+
+Array = np.ndarray[Any, Any]
+
+
+class Gradient(Derivative):
+    """The gradient of a loss.
+
+    Attributes:
+        with_value: whether the loss's value is part of the result.
+    """
+
+    goal = Loss
+
+    def __init__(
+        self, f: Any, argnums: Argnums, has_aux: bool, name: str, *, with_value: bool
+    ) -> None:
+        super().__init__(f, argnums, has_aux, name)
+        self.with_value = with_value
+
+    def work(
+        self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Work[Any]:
+        arguments, (leaves, results) = self._applied(tape, args, kwargs)
+        assert results.main is not None
+        aux = nodes_of(results.aux)
+        wrt = [each._id for each in leaves]
+        answer = yield Asking(aux, PullbackQuestion(results.main._id, (), wrt))
+        assert answer.loss_value is not None
+        gradients = self._by_argument(arguments, answer.sets[0].gradients)
+        found = Fetched(aux, answer.values).aux(results) if self._has_aux else None
+        return self._result(answer.loss_value, gradients, found)
+
+    def _result(self, value: Array, gradients: Any, aux: Any) -> Any:
+        if not self.with_value:
+            return (gradients, aux) if self._has_aux else gradients
+        return ((value, aux), gradients) if self._has_aux else (value, gradients)
+
+    def batch(self, tape: Watched[Any], calls: Calls) -> Work[list[Any]]:
+        """Several calls in one round trip: the pullback of all losses, side by side in one vector."""
+        found = [self._applied(tape, args, kwargs) for args, kwargs in calls]
+        results = [each.results for _, each in found]
+        losses = concat([each.main for each in results], axis=None)
+        aux = nodes_of(x for each in results for x in each.aux)
+        wrt = [x._id for _, each in found for x in each.leaves]
+        ones = np.ones(losses.shape, losses.dtype)
+        answer = yield Asking(aux, PullbackQuestion(losses._id, (ones,), wrt))
+        assert answer.loss_value is not None
+        fetched = Fetched(aux, answer.values)
+        gradients = iter(answer.sets[0].gradients)
+        made = []
+        for value, (arguments, each) in zip(answer.loss_value, found, strict=True):
+            main = each.results.main
+            assert main is not None
+            own = np.array(value, main.dtype).reshape(main.shape)
+            by_argument = self._by_argument(arguments, [next(gradients) for _ in each.leaves])
+            beside = fetched.aux(each.results) if self._has_aux else None
+            made.append(self._result(own, by_argument, beside))
+        return made
+
+
+def grad(
+    f: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    connection: Connection | None = None,
+) -> Transformed:
+    """A function that gives the gradient of a function, in one round trip a call.
+
+    Args:
+        f: takes tensors for the arguments that are differentiated, and anything for the others, and returns a
+            real tensor of one element. It is written with backhaul's functions, operators or NumPy's.
+        argnums: the position of the argument that is differentiated, or positions. Its arrays and numbers
+            may stand in dicts, lists, tuples, namedtuples and dataclasses. All other arguments reach ``f``
+            as they are.
+        has_aux: whether ``f`` returns a pair of the loss and other data, which are fetched in the same
+            round trip: the result is (gradient, data).
+        connection: where it is computed; left out: the default one.
+
+    Returns:
+        A function of the arguments of ``f``. It returns what is built like the argument, with an array for each
+        array; a tuple of these for several ``argnums``. For complex arguments that is dL/dRe + i dL/dIm, the
+        direction of steepest ascent (jax.grad gives its conjugate).
+
+    Raises:
+        InvalidArgument: INVALID_VALUE for what is no function or position. The function that is returned
+            raises also: NonScalarLoss; MissingNode (the loss does not depend on the arguments);
+            InvalidArgument for a complex loss (COMPLEX_LOSS), integer arguments (DTYPE_NOT_SUPPORTED), tensors
+            as arguments (NESTED_TRANSFORM).
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> def loss(params, x):
+        ...     return bh.sum(np.tanh(x @ params["w"] + params["b"]) ** 2)
+        >>> found = bh.grad(loss)({"w": np.zeros(2), "b": 0.5}, np.eye(2))
+        >>> {name: each.round(4) for name, each in found.items()}
+        {'w': array([0.7268, 0.7268]), 'b': array(1.4536)}
+    """
+    return Transformed(Gradient(f, argnums, has_aux, "grad", with_value=False), connection)
+
+
+def value_and_grad(
+    f: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    connection: Connection | None = None,
+) -> Transformed:
+    """A function that gives a function's value and its gradient, in one round trip a call.
+
+    Args:
+        f, argnums, has_aux, connection: as for `grad`.
+
+    Returns:
+        A function of the arguments of ``f``. It returns (value, gradient); with ``has_aux``
+        ((value, data), gradient).
+
+    Raises:
+        InvalidArgument: as `grad`.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> bh.value_and_grad(lambda x: bh.sum(x * x))(np.array([1.0, 2.0]))
+        (array(5.), array([2., 4.]))
+    """
+    derivative = Gradient(f, argnums, has_aux, "value_and_grad", with_value=True)
+    return Transformed(derivative, connection)
