@@ -4,8 +4,24 @@ A function is recorded on a tape that nobody sees, and its derivative asked for 
 called each time, as Python is; `jit` keeps its steps instead.
 """
 
-from backhaul.functional.compiling import Jitted, jit
+from backhaul.functional.batching import batched
+from backhaul.functional.compiling import jit
 from backhaul.functional.gradients import grad, value_and_grad
 from backhaul.functional.jacobians import hessian, jacobian
+from backhaul.functional.products import HessianProduct, gauss_newton_product, hvp, jvp
+from backhaul.functional.pulling import Pullback, vjp
 
-__all__ = ["Jitted", "grad", "hessian", "jacobian", "jit", "value_and_grad"]
+__all__ = [
+    "HessianProduct",
+    "Pullback",
+    "batched",
+    "gauss_newton_product",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jit",
+    "jvp",
+    "value_and_grad",
+    "vjp",
+]

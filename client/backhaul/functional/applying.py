@@ -8,8 +8,8 @@ import numpy as np
 
 from backhaul.constants import content_of, frozen
 from backhaul.functional.arguments import Arguments, others
-from backhaul.functional.kept_programs import Programs
 from backhaul.functional.goals import Goal, Results
+from backhaul.functional.kept_programs import Programs
 from backhaul.functional.programs import program_of
 from backhaul.functional.tapes import Watched
 from backhaul.signatures import node_type

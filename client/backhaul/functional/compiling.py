@@ -26,9 +26,7 @@ class Jitted:
         programs: what is kept of it.
     """
 
-    def __init__(
-        self, function: Function, programs: Programs, connection: Connection | None
-    ) -> None:
+    def __init__(self, function: Function, programs: Programs, connection: Any) -> None:
         self.function = function
         self.programs = programs
         self._connection = connection
@@ -103,6 +101,16 @@ def jit(
         >>> norm(np.array([3.0, 4.0])), bh.grad(norm)(np.array([3.0, 4.0]))
         (array(5.), array([0.6, 0.8]))
     """
+    function, programs = compiled(f, static_argnums, static_argnames)
+    return Jitted(function, programs, connection)
+
+
+def compiled(f: Any, static_argnums: Any, static_argnames: Any) -> tuple[Function, Programs]:
+    """A function, and where what is kept of it will be.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE.
+    """
     if isinstance(f, Jitted):
         f = f.function
     check_function(f, "jit")
@@ -111,4 +119,4 @@ def jit(
     if not all(isinstance(each, str) for each in names):
         raise make_error("INVALID_VALUE", f"static_argnames={names!r:.100}: they are names.")
     found = (positions,) if isinstance(positions, int) else positions
-    return Jitted(f, Programs(found, frozenset(names)), connection)
+    return f, Programs(found, frozenset(names))

@@ -39,6 +39,7 @@ class Derivative(ABC):
     Attributes:
         function: what is differentiated.
         argnums: with respect to which arguments.
+        has_aux: whether the function gives a pair, whose second is not differentiated.
         name: of the public function that made it.
     """
 
@@ -48,8 +49,11 @@ class Derivative(ABC):
         self.function, self._programs = opened(f, name)
         self.argnums = checked_argnums(argnums)
         self.name = name
-        self._has_aux = bool(has_aux)
-        self._goal = self.goal(self.function, self._has_aux, name)
+        self.has_aux = bool(has_aux)
+        self._goal = self.goal(self.function, self.has_aux, name)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.function!r})"
 
     @abstractmethod
     def work(
@@ -87,4 +91,4 @@ class Transformed:
         return call(self._connection, lambda tape: work(tape, args, kwargs))
 
     def __repr__(self) -> str:
-        return f"{self.derivative.name}({self.derivative.function!r})"
+        return repr(self.derivative)

@@ -12,9 +12,10 @@ from backhaul.functional.arguments import taken_apart
 from backhaul.functional.goals import Function, Results, Values
 from backhaul.functional.kept_programs import Programs
 from backhaul.functional.pytrees import flatten
+from backhaul.functional.sets import failed_sets, nan_like
 from backhaul.functional.tapes import Asking, Watched, Work
 from backhaul.handle import Handle
-from backhaul_proto.errors import make_error
+from backhaul_proto.errors import AutodiffError, make_error
 
 Array = np.ndarray[Any, Any]
 Calls = Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]]
@@ -87,7 +88,7 @@ class Evaluation:
         (result,) = yield from self.batch(tape, [(args, kwargs)])
         return result
 
-    def batch(self, tape: Watched[Any], calls: Calls) -> Work[list[Any]]:
+    def batch(self, tape: Watched[Any], calls: Calls, *, nan: bool = False) -> Work[list[Any]]:
         """Several calls in one round trip."""
         name = self._goal.name
         found = [
@@ -95,6 +96,28 @@ class Evaluation:
             for args, kwargs in calls
         ]
         nodes = nodes_of(x for each in found for x in each.outputs)
-        values = (yield Asking(nodes)).values if nodes else ()
+        failed: set[int] = set()
+        values: Sequence[Array] = ()
+        if nodes:
+            try:
+                values = (yield Asking(nodes)).values
+            except AutodiffError as error:
+                failed = failed_sets(tape, [each.outputs for each in found], error, nan=nan)
+                inexact = (
+                    isinstance(x, Handle) and x._node_type.aval.inexact
+                    for i in failed
+                    for x in found[i].outputs
+                )
+                if not all(inexact):
+                    raise  # there is no NaN among integers
+        sound = [each for i, each in enumerate(found) if i not in failed]
+        if failed:
+            nodes = nodes_of(x for each in sound for x in each.outputs)
+            values = (yield Asking(nodes)).values if nodes else ()
         fetched = Fetched(nodes, values)
-        return [fetched.outputs(each) for each in found]
+        return [
+            each.tree.unflatten([nan_like(x) for x in each.outputs])
+            if i in failed
+            else fetched.outputs(each)
+            for i, each in enumerate(found)
+        ]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from backhaul.functional.pytrees import LEAF, Tree, flatten
+from backhaul.functional.pytrees import LEAF, NOTHING, Tree, flatten
 from backhaul.shaping import concat
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.catalog.avals import Aval
@@ -36,7 +36,7 @@ class Results:
     outputs: list[Any]
     tree: Tree
     aux: list[Any] = field(default_factory=list)
-    aux_tree: Tree = LEAF
+    aux_tree: Tree = NOTHING
     through: list[Any] = field(default_factory=list)
 
 
@@ -69,8 +69,8 @@ class Goal(ABC):
         if not isinstance(result, tuple) or len(result) != 2:
             raise make_error(
                 "INVALID_VALUE",
-                f"{self.name}: with has_aux=True the function returns a pair, (result, auxiliary data), and it "
-                f"returned {_told(result)}.",
+                f"{self.name}: with has_aux=True the function returns a pair, (result, auxiliary data), and "
+                f"it returned {_told(result)}.",
             )
         found = self.made(result[0])
         found.aux, found.aux_tree = flatten(result[1])
@@ -88,6 +88,7 @@ class Values(Goal):
     on_constants = True
 
     def made(self, result: Any) -> Results:
+        """All that it gives, as it is."""
         return Results(None, *flatten(result))
 
 
@@ -97,6 +98,7 @@ class Loss(Goal):
     __slots__ = ()
 
     def made(self, result: Any) -> Results:
+        """The loss, checked."""
         loss = scalar(result, self.name)
         return Results(loss, [loss], LEAF)
 
@@ -107,6 +109,7 @@ class Outputs(Goal):
     __slots__ = ()
 
     def made(self, result: Any) -> Results:
+        """The outputs, checked, and one tensor that they all stand in."""
         outputs, tree = flatten(result)
         paths = [f"the function's result{path}" for path in tree.paths()]
         tensors = [output(each, path, self.name) for each, path in zip(outputs, paths, strict=True)]
@@ -123,11 +126,14 @@ class Composed(Goal):
 
     Attributes:
         loss: of what the function gives.
+        version: another one when its programs were forgotten.
     """
 
     loss: Function
+    version: int = 0
 
     def made(self, result: Any) -> Results:
+        """The loss of the outputs, both checked."""
         outputs, tree = flatten(result)
         paths = [f"the function's result{path}" for path in tree.paths()]
         through = [output(each, path, self.name) for each, path in zip(outputs, paths, strict=True)]
@@ -148,8 +154,8 @@ def scalar(result: Any, name: str, what: str = "the function's result") -> Track
         if isinstance(result, tuple | list | dict):
             raise make_error(
                 "NON_SCALAR_LOSS",
-                f"{name}: {what} is {_told(result)}; a gradient is of one number. For a pair of a loss and other "
-                "data say has_aux=True.",
+                f"{name}: {what} is {_told(result)}; a gradient is of one number. For a pair of a loss and "
+                "other data say has_aux=True.",
             )
         raise independent(f"{name}: {what}, {_told(result)},")
     if not result.requires_grad:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from backhaul.connection import Connection
+from backhaul.functional.applying import Applied
 from backhaul.functional.arguments import Argnums
 from backhaul.functional.derivatives import Derivative, Transformed
 from backhaul.functional.evaluating import Calls, Fetched, nodes_of
 from backhaul.functional.goals import Function, Loss
+from backhaul.functional.sets import failed_sets, nan_like
 from backhaul.functional.tapes import Asking, Watched, Work
 from backhaul.shaping import concat
-from backhaul_proto.messages import PullbackQuestion
+from backhaul_proto.errors import AutodiffError
+from backhaul_proto.messages import Answer, PullbackQuestion
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +40,7 @@ class Gradient(Derivative):
     def work(
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Work[Any]:
+        """One call: the pullback of the loss."""
         arguments, (leaves, results) = self._applied(tape, args, kwargs)
         assert results.main is not None
         aux = nodes_of(results.aux)
@@ -44,35 +48,58 @@ class Gradient(Derivative):
         answer = yield Asking(aux, PullbackQuestion(results.main._id, (), wrt))
         assert answer.loss_value is not None
         gradients = self._by_argument(arguments, answer.sets[0].gradients)
-        found = Fetched(aux, answer.values).aux(results) if self._has_aux else None
+        found = Fetched(aux, answer.values).aux(results) if self.has_aux else None
         return self._result(answer.loss_value, gradients, found)
 
     def _result(self, value: Array, gradients: Any, aux: Any) -> Any:
         if not self.with_value:
-            return (gradients, aux) if self._has_aux else gradients
-        return ((value, aux), gradients) if self._has_aux else (value, gradients)
+            return (gradients, aux) if self.has_aux else gradients
+        return ((value, aux), gradients) if self.has_aux else (value, gradients)
 
-    def batch(self, tape: Watched[Any], calls: Calls) -> Work[list[Any]]:
+    def batch(self, tape: Watched[Any], calls: Calls, *, nan: bool = False) -> Work[list[Any]]:
         """Several calls in one round trip: the pullback of all losses, side by side in one vector."""
         found = [self._applied(tape, args, kwargs) for args, kwargs in calls]
-        results = [each.results for _, each in found]
-        losses = concat([each.main for each in results], axis=None)
-        aux = nodes_of(x for each in results for x in each.aux)
-        wrt = [x._id for _, each in found for x in each.leaves]
-        ones = np.ones(losses.shape, losses.dtype)
-        answer = yield Asking(aux, PullbackQuestion(losses._id, (ones,), wrt))
-        assert answer.loss_value is not None
-        fetched = Fetched(aux, answer.values)
-        gradients = iter(answer.sets[0].gradients)
+        sound: Sequence[int] = range(len(found))
+        answer: Answer | None
+        try:
+            answer = yield _side_by_side([each for _, each in found])
+        except AutodiffError as error:
+            failed = failed_sets(tape, [(each.results.main,) for _, each in found], error, nan=nan)
+            sound = [i for i in sound if i not in failed]
+            answer = None
+        if answer is None and sound:
+            answer = yield _side_by_side([found[i][1] for i in sound])
+        losses: Iterator[Any] = iter(())
+        gradients: Iterator[Array] = iter(())
+        fetched = Fetched((), ())
+        if answer is not None:
+            assert answer.loss_value is not None
+            losses, gradients = iter(answer.loss_value), iter(answer.sets[0].gradients)
+            fetched = Fetched(_aux_nodes([found[i][1] for i in sound]), answer.values)
         made = []
-        for value, (arguments, each) in zip(answer.loss_value, found, strict=True):
+        for i, (arguments, each) in enumerate(found):
             main = each.results.main
             assert main is not None
-            own = np.array(value, main.dtype).reshape(main.shape)
-            by_argument = self._by_argument(arguments, [next(gradients) for _ in each.leaves])
-            beside = fetched.aux(each.results) if self._has_aux else None
-            made.append(self._result(own, by_argument, beside))
+            if i in sound:
+                value = np.array(next(losses), main.dtype).reshape(main.shape)
+                by_leaf = [next(gradients) for _ in each.leaves]
+            else:
+                value, by_leaf = nan_like(main), [nan_like(x) for x in each.leaves]
+            aux = fetched.aux(each.results) if self.has_aux else None
+            made.append(self._result(value, self._by_argument(arguments, by_leaf), aux))
         return made
+
+
+def _aux_nodes(found: Iterable[Applied]) -> tuple[int, ...]:
+    return nodes_of(x for each in found for x in each.results.aux)
+
+
+def _side_by_side(found: Sequence[Applied]) -> Asking:
+    """The question for the gradients of several losses, each by its own leaves."""
+    losses = concat([each.results.main for each in found], axis=None)
+    wrt = [x._id for each in found for x in each.leaves]
+    ones = np.ones(losses.shape, losses.dtype)
+    return Asking(_aux_nodes(found), PullbackQuestion(losses._id, (ones,), wrt), held=losses)
 
 
 def grad(
@@ -95,23 +122,23 @@ def grad(
         connection: where it is computed; left out: the default one.
 
     Returns:
-        A function of the arguments of ``f``. It returns what is built like the argument, with an array for each
-        array; a tuple of these for several ``argnums``. For complex arguments that is dL/dRe + i dL/dIm, the
-        direction of steepest ascent (jax.grad gives its conjugate).
+        A function of the arguments of ``f``. It returns what is built like the argument, with an array for
+        each array; a tuple of these for several ``argnums``. For complex arguments that is dL/dRe + i dL/dIm,
+        the direction of steepest ascent (jax.grad gives its conjugate).
 
     Raises:
         InvalidArgument: INVALID_VALUE for what is no function or position. The function that is returned
             raises also: NonScalarLoss; MissingNode (the loss does not depend on the arguments);
-            InvalidArgument for a complex loss (COMPLEX_LOSS), integer arguments (DTYPE_NOT_SUPPORTED), tensors
-            as arguments (NESTED_TRANSFORM).
+            InvalidArgument for a complex loss (COMPLEX_LOSS), integer arguments (DTYPE_NOT_SUPPORTED),
+            tensors as arguments (NESTED_TRANSFORM).
 
     Example:
         >>> import numpy as np, backhaul as bh
         >>> def loss(params, x):
         ...     return bh.sum(np.tanh(x @ params["w"] + params["b"]) ** 2)
         >>> found = bh.grad(loss)({"w": np.zeros(2), "b": 0.5}, np.eye(2))
-        >>> {name: each.round(4) for name, each in found.items()}
-        {'w': array([0.7268, 0.7268]), 'b': array(1.4536)}
+        >>> found["w"].round(4), round(float(found["b"]), 4)
+        (array([0.7269, 0.7269]), 1.4537)
     """
     return Transformed(Gradient(f, argnums, has_aux, "grad", with_value=False), connection)
 
@@ -126,7 +153,10 @@ def value_and_grad(
     """A function that gives a function's value and its gradient, in one round trip a call.
 
     Args:
-        f, argnums, has_aux, connection: as for `grad`.
+        f: as for `grad`.
+        argnums: as for `grad`.
+        has_aux: as for `grad`.
+        connection: as for `grad`.
 
     Returns:
         A function of the arguments of ``f``. It returns (value, gradient); with ``has_aux``

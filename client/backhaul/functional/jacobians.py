@@ -52,6 +52,7 @@ class Jacobian(Derivative):
     def work(
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Work[Any]:
+        """One call: pushforwards along all arguments, or pullbacks of all results."""
         arguments, (leaves, results) = self._applied(tape, args, kwargs)
         main = results.main
         assert main is not None
@@ -77,7 +78,7 @@ class Jacobian(Derivative):
             joined = self._columns([each.gradients for each in answer.sets], main)
         blocks = self._blocks(joined, leaves, results)
         jacobian = results.tree.unflatten([self._by_argument(arguments, row) for row in blocks])
-        if not self._has_aux:
+        if not self.has_aux:
             return jacobian
         values = () if answer is None else answer.values
         return jacobian, Fetched(aux, values).aux(results)
@@ -131,6 +132,7 @@ class Hessian(Derivative):
     def work(
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Work[Any]:
+        """One call: H·v along all arguments."""
         arguments, (leaves, results) = self._applied(tape, args, kwargs)
         assert results.main is not None
         if any(each.dtype.kind == "c" for each in leaves):
@@ -155,7 +157,7 @@ class Hessian(Derivative):
                 blocks.append(block.reshape((*row.shape, *column.shape)))
             rows.append(self._by_argument(arguments, blocks))
         hessian = self._by_argument(arguments, rows)
-        if not self._has_aux:
+        if not self.has_aux:
             return hessian
         values = () if answer is None else answer.values
         return hessian, Fetched(aux, values).aux(results)
@@ -204,8 +206,8 @@ def jacobian(
         connection: where it is computed; left out: the default one.
 
     Returns:
-        A function of the arguments of ``f``. It returns what is built like the result of ``f``, with in place of
-        each array what is built like the argument (a tuple for several ``argnums``), with arrays of the
+        A function of the arguments of ``f``. It returns what is built like the result of ``f``, and in place
+        of each array what is built like the argument (a tuple for several ``argnums``), of arrays of the
         result's shape followed by the argument's.
 
     Raises:
@@ -240,9 +242,9 @@ def hessian(
         connection: where it is computed; left out: the default one.
 
     Returns:
-        A function of the arguments of ``f``. For an argument that is an array x it returns an array of x's shape
-        twice. For one in containers: what is built like it, and in place of each array again what is built
-        like it, as jax.hessian does.
+        A function of the arguments of ``f``. For an argument that is an array x it returns an array of x's
+        shape twice. For one in containers: what is built like it, and in place of each array again what is
+        built like it, as jax.hessian does.
 
     Raises:
         InvalidArgument: INVALID_VALUE. The function that is returned raises as that of `grad`, and

@@ -20,12 +20,14 @@ class Programs:
         static_argnums: positions of arguments that are part of the key as they are.
         static_argnames: their names.
         traces: how often the function was called to record it.
+        version: how often they were forgotten.
     """
 
     def __init__(self, static_argnums: tuple[int, ...], static_argnames: frozenset[str]) -> None:
         self.static_argnums = static_argnums
         self.static_argnames = static_argnames
         self.traces = 0
+        self.version = 0
         self._lock = threading.Lock()
         self._found: OrderedDict[Hashable, Program | None] = OrderedDict()
 
@@ -53,3 +55,4 @@ class Programs:
         """Forget all of them."""
         with self._lock:
             self._found.clear()
+            self.version += 1

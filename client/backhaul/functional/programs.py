@@ -196,5 +196,5 @@ def _can_be_kept(value: Any, slots: Mapping[int, int]) -> bool:
     if isinstance(value, Handle):
         return value._id in slots
     if isinstance(value, np.ndarray):
-        return value.dtype != object
+        return not value.dtype.hasobject
     return value is None or isinstance(value, _KEPT_AS_THEY_ARE)

@@ -50,9 +50,7 @@ class Tree:
         if issubclass(kind, tuple):  # a namedtuple
             return kind(*children)
         made = object.__new__(kind)  # its __init__ may check for what gradients are not
-        for name, value in self.static:
-            object.__setattr__(made, name, value)
-        for name, value in zip(self.keys, children, strict=True):
+        for name, value in (*self.static, *zip(self.keys, children, strict=True)):
             object.__setattr__(made, str(name), value)
         return made
 
@@ -67,7 +65,7 @@ class Tree:
 
 
 LEAF: Final = Tree()
-_NONE: Final = Tree(type(None), size=0)
+NOTHING: Final = Tree(type(None), size=0)
 
 
 def flatten(value: Any) -> tuple[list[Any], Tree]:
@@ -100,7 +98,7 @@ def _flattened(value: Any, leaves: list[Any], depth: int) -> Tree:
     before = len(leaves)
     trees = tuple([_flattened(each, leaves, depth + 1) for each in children])
     if value is None:
-        return _NONE
+        return NOTHING
     return Tree(type(value), keys, trees, static, len(leaves) - before)
 
 

@@ -27,10 +27,11 @@ Result = TypeVar("Result")
 
 
 class Asking(NamedTuple):
-    """What one round trip asks: values of nodes, and a question."""
+    """What one round trip asks: values of nodes, and a question; ``held`` is not to be released before."""
 
     values: tuple[int, ...] = ()
     question: Question | None = None
+    held: object = None
 
 
 Work = Generator[Asking, Answer, Result]
@@ -93,6 +94,7 @@ def _called(tape: WatchedTape, begin: Callable[[WatchedTape], Work[Result]]) -> 
     try:
         return run(begin(tape), lambda asked: answer(tape, asked))
     finally:
+        tape.watch(contents=False)
         give_back(tape)
 
 
@@ -124,23 +126,33 @@ Lent = TypeVar("Lent", bound=Watched[Any])
 def lend(connection: AnyConnection, kind: Callable[[Any], Lent]) -> tuple[Lent, bool]:
     """A tape for one call, and whether it is a new one."""
     with suppress(IndexError):  # there is none, or another thread was faster
-        return connection.idle_tapes.pop(), False
+        while True:
+            tape = connection.idle_tapes.pop()
+            if _can_be_used(tape):
+                return tape, False
     return kind(connection), True
 
 
-def give_back(tape: Watched[Any]) -> None:
-    """Keep a tape for the next call, if it can be used again.
+def _can_be_used(tape: Watched[Any]) -> bool:
+    """Whether a tape is good for another call.
 
-    Steps that were recorded and never sent, as the call failed before, are not to be sent with that one.
+    Steps that were recorded and never sent, as the call failed before, are left out of it.
     """
     core = tape._core
     session, recorder = core.session, core.recorder
-    tape.watch(contents=False)
+    if core.closed or not session.begun:
+        return False
     with recorder.lock:
-        if core.closed or session.in_doubt or session.lost:
-            return
+        if session.in_doubt or session.lost:
+            return False
         recorder.mend()
         if recorder.columns.steps:
             recorder.leave_out(range(recorder.columns.base, recorder.next_id))
-    if len(core.connection.idle_tapes) < IDLE_TAPES:
-        core.connection.idle_tapes.append(tape)
+    return True
+
+
+def give_back(tape: Watched[Any]) -> None:
+    """Keep a tape for a later call. For finalizers: takes no lock."""
+    idle = tape._core.connection.idle_tapes
+    if len(idle) < IDLE_TAPES:
+        idle.append(tape)
