@@ -52,7 +52,6 @@ async def _called(tape: WatchedTape, begin: Callable[[WatchedTape], Work[Result]
     try:
         return await _answered(tape, begin(tape))
     finally:
-        tape.watch(contents=False)
         give_back(tape)
 
 
@@ -85,7 +84,7 @@ class Transformed:
     def __init__(self, derivative: Derivative, connection: Connection | None) -> None:
         self.derivative = derivative
         self._connection = connection
-        functools.update_wrapper(self, derivative.function)
+        functools.update_wrapper(self, derivative.function, updated=())
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The derivative at these arguments, in one round trip."""
@@ -102,7 +101,7 @@ class Batched:
     def __init__(self, batch: Batch, connection: Connection | None) -> None:
         self._batch = batch
         self._connection = connection
-        functools.update_wrapper(self, batch.function)
+        functools.update_wrapper(self, batch.function, updated=())
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of all sets, in one round trip."""

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from backhaul.constants import content_of, frozen
+from backhaul.constants import Content, content_of
 from backhaul.functional.arguments import Arguments, others
 from backhaul.functional.goals import Goal, Results
 from backhaul.functional.kept_programs import Programs
 from backhaul.functional.programs import program_of
 from backhaul.functional.tapes import Watched
-from backhaul.signatures import node_type
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.catalog.avals import aval
 from backhaul_proto.catalog.promotion import as_array
 from backhaul_proto.errors import InvalidArgument, make_error
 from backhaul_proto.messages import CONSTANT, Call
-
-Array = np.ndarray[Any, Any]
 
 _CONSTANT: Final = Call(CONSTANT)
 
@@ -73,11 +68,16 @@ def applied(
     programs.traced()
     if is_known:  # there can be none
         return Applied(leaves, _called(tape, goal, arguments, args))
-    data = [_data(tape, each) for each in arrays]
+    contents = [content_of(each) for each in arrays]
+    data = [_data(tape, each) for each in contents]
     tape.watch(contents=True)
     results = goal.record(*found.filled(args, kwargs, data))
     programs.keep(key, program_of(tape, start, [*leaves, *data], results))
     tape.watch(contents=False)
+    recorder = tape._recorder
+    with recorder.lock:  # the next call finds them, where they come again
+        for content, each in zip(contents, data, strict=True):
+            tape._dropped += recorder.constants.adopt(content.key, each._id, content.array.nbytes)
     return Applied(leaves, results)
 
 
@@ -117,9 +117,8 @@ def _leaves(tape: Watched[Any], goal: Goal, arguments: Arguments) -> list[Tracke
     return leaves
 
 
-def _data(tape: Watched[Any], array: Array) -> TrackedTensor:
+def _data(tape: Watched[Any], content: Content) -> TrackedTensor:
     """A constant that no other one is, were it equal: a program has to tell them apart."""
-    type_ = node_type(aval(array.shape, array.dtype))
-    node = tape._core.source(_CONSTANT, [frozen(array)], type_)
-    tensor: TrackedTensor = tape._kind(tape, node, type_)
+    node = tape._core.source(_CONSTANT, [content.array], content.type)
+    tensor: TrackedTensor = tape._kind(tape, node, content.type)
     return tensor

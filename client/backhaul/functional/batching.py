@@ -182,7 +182,7 @@ class Batched:
     def __init__(self, batch: Batch, connection: Connection | None) -> None:
         self._batch = batch
         self._connection = connection
-        functools.update_wrapper(self, batch.function)
+        functools.update_wrapper(self, batch.function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of all sets, in one round trip."""

@@ -30,7 +30,7 @@ class Jitted:
         self.function = function
         self.programs = programs
         self._connection = connection
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
 
     @property
     def traces(self) -> int:

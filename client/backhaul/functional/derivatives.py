@@ -83,7 +83,7 @@ class Transformed:
     def __init__(self, derivative: Derivative, connection: Connection | None) -> None:
         self.derivative = derivative
         self._connection = connection
-        functools.update_wrapper(self, derivative.function)
+        functools.update_wrapper(self, derivative.function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The derivative at these arguments, in one round trip."""

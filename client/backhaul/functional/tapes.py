@@ -94,7 +94,6 @@ def _called(tape: WatchedTape, begin: Callable[[WatchedTape], Work[Result]]) -> 
     try:
         return run(begin(tape), lambda asked: answer(tape, asked))
     finally:
-        tape.watch(contents=False)
         give_back(tape)
 
 
@@ -153,6 +152,7 @@ def _can_be_used(tape: Watched[Any]) -> bool:
 
 def give_back(tape: Watched[Any]) -> None:
     """Keep a tape for a later call. For finalizers: takes no lock."""
+    tape.watch(contents=False)
     idle = tape._core.connection.idle_tapes
     if len(idle) < IDLE_TAPES:
         idle.append(tape)
