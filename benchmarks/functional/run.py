@@ -17,13 +17,12 @@ from rich.console import Console
 import backhaul as bh
 
 Array = np.ndarray[Any, Any]
-Params = dict[str, Array]
 CALLS = 40
 OVER_MS = 1.0
 WALKERS = 64
 
 
-def loss(params: Params, x: Array, y: Array) -> bh.TrackedTensor:
+def loss(params: dict[str, Any], x: Array, y: Array) -> bh.TrackedTensor:
     """A network of two layers: 10 steps."""
     hidden = np.tanh(x @ params["w"] + params["b"])
     return bh.mean((hidden @ params["v"] - y) ** 2)
@@ -37,7 +36,7 @@ def chain(x: Any) -> Any:
     return bh.sum(y)
 
 
-def arguments() -> tuple[Params, Array, Array]:
+def arguments() -> tuple[dict[str, Any], Array, Array]:
     """Parameters, and 64 rows of data."""
     rng = np.random.default_rng(0)
     params = {"w": rng.normal(size=(8, 16)), "b": rng.normal(size=16), "v": rng.normal(size=16)}

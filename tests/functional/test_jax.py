@@ -47,7 +47,7 @@ def same(found: Any, expected: Any) -> None:
 
 
 def test_gradients_jacobians_and_hessians(connection: bh.Connection) -> None:
-    c = {"connection": connection}
+    c: dict[str, Any] = {"connection": connection}
     same(
         bh.value_and_grad(ours(loss), (0, 1), **c)(P, X),
         jax.value_and_grad(theirs(loss), (0, 1))(P, X),
@@ -61,7 +61,7 @@ def test_gradients_jacobians_and_hessians(connection: bh.Connection) -> None:
 
 
 def test_products(connection: bh.Connection) -> None:
-    c = {"connection": connection}
+    c: dict[str, Any] = {"connection": connection}
     tangents = (V, np.ones_like(X))
     same(bh.jvp(ours(outputs), (P, X), tangents, **c), jax.jvp(theirs(outputs), (P, X), tangents))
     value, pull = bh.vjp(ours(outputs), P, X, **c)

@@ -169,6 +169,36 @@ def test_a_closed_connection_says_so() -> None:
     assert error.value.reason == "CONNECTION_CLOSED"
 
 
+def test_a_jitted_function_says_where_its_derivatives_are_computed() -> None:
+    with bh.connect("embedded") as first, bh.connect("embedded") as second:
+        f = bh.jit(bowl, connection=first)
+        g = bh.grad(f)
+        g(X)
+        bh.hessian(f)(X)
+        bh.hvp(f, (X,), (X,))
+        bh.vjp(f, X)
+        bh.batched(g)(X[None])
+        bh.batched(f)(X[None])
+        assert first.calls["Execute"] == 6
+        bh.grad(f, connection=second)(X)
+        bh.batched(g, connection=second)(X[None])
+        assert (first.calls["Execute"], second.calls["Execute"]) == (6, 2)
+
+
+def test_in_a_forked_process_it_is_an_error_and_no_hang(target: str) -> None:
+    with bh.connect(target, timeout=60) as connection:
+        g = bh.grad(bowl, connection=connection)
+        expected = g(X)
+        (tape,) = connection.idle_tapes
+        tape._core._process += 1  # as it looks to a child
+        tape._core.recorder.lock.acquire()  # and as another thread may have left it
+        with pytest.raises(bh.Unavailable) as error:
+            g(X)
+        assert error.value.reason == "FORKED"
+        tape._core.recorder.lock.release()
+        np.testing.assert_array_equal(g(X), expected)
+
+
 def test_the_default_connection_is_taken_where_none_is_named() -> None:
     np.testing.assert_array_equal(bh.grad(bh.sum)(X), np.ones(3))
     np.testing.assert_array_equal(bh.hvp(bowl, (X,), (X,)).gradient[0], bh.grad(bowl)(X))

@@ -25,7 +25,7 @@ from backhaul.functional.gradients import Gradient
 from backhaul.functional.jacobians import Hessian, Jacobian
 from backhaul.functional.products import CurvatureProduct, ForwardProduct, Tangents, composed
 from backhaul.functional.pulling import Pulled, Recorded
-from backhaul.functional.tapes import Asking, Watched, Work, give_back, lend
+from backhaul.functional.tapes import Asking, Placed, Watched, Work, connection_of, give_back, lend
 from backhaul_proto.errors import SessionError, make_error
 from backhaul_proto.messages import Answer
 
@@ -74,7 +74,7 @@ def _checked(connection: Any) -> Connection:
     return connection
 
 
-class Transformed:
+class Transformed(Placed):
     """A derivative that is called like the function, and awaited.
 
     Attributes:
@@ -157,7 +157,9 @@ def grad(
         >>> asyncio.run(bh.grad(lambda x: bh.sum(x * x))(np.array([1.0, 2.0])))
         array([2., 4.])
     """
-    return Transformed(Gradient(f, argnums, has_aux, "grad", with_value=False), connection)
+    return Transformed(
+        Gradient(f, argnums, has_aux, "grad", with_value=False), connection_of(f, connection)
+    )
 
 
 def value_and_grad(
@@ -176,7 +178,7 @@ def value_and_grad(
         (array(5.), array([2., 4.]))
     """
     derivative = Gradient(f, argnums, has_aux, "value_and_grad", with_value=True)
-    return Transformed(derivative, connection)
+    return Transformed(derivative, connection_of(f, connection))
 
 
 def jacobian(
@@ -197,7 +199,9 @@ def jacobian(
         array([[2., 0.],
                [0., 4.]])
     """
-    return Transformed(Jacobian(f, argnums, has_aux, mode, holomorphic), connection)
+    return Transformed(
+        Jacobian(f, argnums, has_aux, mode, holomorphic), connection_of(f, connection)
+    )
 
 
 def hessian(
@@ -216,7 +220,7 @@ def hessian(
         array([[ 6.,  0.],
                [ 0., 12.]])
     """
-    return Transformed(Hessian(f, argnums, has_aux, "hessian"), connection)
+    return Transformed(Hessian(f, argnums, has_aux, "hessian"), connection_of(f, connection))
 
 
 async def jvp(
@@ -237,7 +241,7 @@ async def jvp(
     """
     function, programs = opened(f, "jvp")
     product = ForwardProduct(Outputs(function, bool(has_aux), "jvp"), programs, primals, tangents)
-    return await call(connection, product.work)
+    return await call(connection_of(f, connection), product.work)
 
 
 async def hvp(
@@ -259,7 +263,7 @@ async def hvp(
     """
     function, programs = opened(f, "hvp")
     product = CurvatureProduct(Loss(function, bool(has_aux), "hvp"), programs, primals, tangents)
-    return await call(connection, product.work)
+    return await call(connection_of(f, connection), product.work)
 
 
 async def gauss_newton_product(
@@ -285,7 +289,9 @@ async def gauss_newton_product(
         (array([2., 2.]),)
     """
     goal, programs = composed(f, loss, has_aux)
-    return await call(connection, CurvatureProduct(goal, programs, primals, tangents).work)
+    return await call(
+        connection_of(f, connection), CurvatureProduct(goal, programs, primals, tangents).work
+    )
 
 
 class Pullback:
@@ -327,7 +333,7 @@ async def vjp(
         (array([1., 4.]), (array([ 2., 40.]),))
     """
     pulled = Pulled(f, primals, has_aux)
-    where = _checked(connection)
+    where = _checked(connection_of(f, connection))
     tape, is_new = lend(where, WatchedTape)
     try:
         value, aux, recorded = await _begun(pulled, tape)
@@ -365,8 +371,5 @@ def batched(
         array([[2.],
                [4.]])
     """
-    where: Any = connection
-    if where is None and isinstance(f, Transformed | Jitted):
-        where = f._connection
     of = f.derivative if isinstance(f, Transformed) else f
-    return Batched(Batch(of, in_axes, on_error), where)
+    return Batched(Batch(of, in_axes, on_error), connection_of(f, connection))

@@ -15,7 +15,7 @@ from backhaul.functional.evaluating import Calls, Evaluation
 from backhaul.functional.goals import Function
 from backhaul.functional.gradients import Gradient
 from backhaul.functional.pytrees import Tree, flatten
-from backhaul.functional.tapes import Watched, Work, call
+from backhaul.functional.tapes import Watched, Work, call, connection_of
 from backhaul_proto.errors import BackhaulError, make_error
 
 Array = np.ndarray[Any, Any]
@@ -228,7 +228,5 @@ def batched(
                [-0.5 , -0.5 ],
                [-0.25, -0.  ]]))
     """
-    if connection is None and isinstance(f, Transformed | Jitted):
-        connection = f._connection
     of = f.derivative if isinstance(f, Transformed) else f
-    return Batched(Batch(of, in_axes, on_error), connection)
+    return Batched(Batch(of, in_axes, on_error), connection_of(f, connection))

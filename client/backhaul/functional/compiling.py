@@ -11,11 +11,11 @@ from backhaul.functional.arguments import Argnums, checked_argnums
 from backhaul.functional.evaluating import Evaluation, check_function, holds_tensor
 from backhaul.functional.goals import Function
 from backhaul.functional.kept_programs import Programs
-from backhaul.functional.tapes import call
+from backhaul.functional.tapes import Placed, call
 from backhaul_proto.errors import make_error
 
 
-class Jitted:
+class Jitted(Placed):
     """A function whose steps are kept; see `jit`.
 
     Called with arrays it computes on the server and gives arrays. Called with tensors, within a function that
@@ -85,7 +85,8 @@ def jit(
         static_argnums: positions of arguments that are no arrays, numbers or strings, and decide what is
             recorded. They must be hashable and must not change.
         static_argnames: names of such arguments.
-        connection: where it is computed when it is called itself; left out: the default one.
+        connection: where it is computed, and its derivatives where these name none; left out: the default
+            one.
 
     Returns:
         A function for `grad` and the others, and to be called.

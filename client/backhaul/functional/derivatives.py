@@ -16,7 +16,7 @@ from backhaul.functional.compiling import Jitted
 from backhaul.functional.evaluating import check_function
 from backhaul.functional.goals import Function, Goal
 from backhaul.functional.kept_programs import Programs
-from backhaul.functional.tapes import Watched, Work, call
+from backhaul.functional.tapes import Placed, Watched, Work, call
 
 Array = np.ndarray[Any, Any]
 
@@ -73,7 +73,7 @@ class Derivative(ABC):
         return trees[0] if isinstance(self.argnums, int) else trees
 
 
-class Transformed:
+class Transformed(Placed):
     """A derivative that is called like the function, and waits for the server.
 
     Attributes:

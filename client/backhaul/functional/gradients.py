@@ -14,7 +14,7 @@ from backhaul.functional.derivatives import Derivative, Transformed
 from backhaul.functional.evaluating import Calls, Fetched, nodes_of
 from backhaul.functional.goals import Function, Loss
 from backhaul.functional.sets import failed_sets, nan_like
-from backhaul.functional.tapes import Asking, Watched, Work
+from backhaul.functional.tapes import Asking, Watched, Work, connection_of
 from backhaul.shaping import concat
 from backhaul_proto.errors import AutodiffError
 from backhaul_proto.messages import Answer, PullbackQuestion
@@ -140,7 +140,9 @@ def grad(
         >>> found["w"].round(4), round(float(found["b"]), 4)
         (array([0.7269, 0.7269]), 1.4537)
     """
-    return Transformed(Gradient(f, argnums, has_aux, "grad", with_value=False), connection)
+    return Transformed(
+        Gradient(f, argnums, has_aux, "grad", with_value=False), connection_of(f, connection)
+    )
 
 
 def value_and_grad(
@@ -171,4 +173,4 @@ def value_and_grad(
         (array(5.), array([2., 4.]))
     """
     derivative = Gradient(f, argnums, has_aux, "value_and_grad", with_value=True)
-    return Transformed(derivative, connection)
+    return Transformed(derivative, connection_of(f, connection))

@@ -12,7 +12,7 @@ from backhaul.functional.arguments import Argnums
 from backhaul.functional.derivatives import Derivative, Transformed
 from backhaul.functional.evaluating import Fetched, nodes_of
 from backhaul.functional.goals import Function, Loss, Outputs, Results, split
-from backhaul.functional.tapes import Asking, Watched, Work
+from backhaul.functional.tapes import Asking, Watched, Work, connection_of
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.messages import (
@@ -221,7 +221,9 @@ def jacobian(
         array([[4., 1.],
                [2., 5.]])
     """
-    return Transformed(Jacobian(f, argnums, has_aux, mode, holomorphic), connection)
+    return Transformed(
+        Jacobian(f, argnums, has_aux, mode, holomorphic), connection_of(f, connection)
+    )
 
 
 def hessian(
@@ -256,4 +258,4 @@ def hessian(
         array([[4., 2.],
                [2., 0.]])
     """
-    return Transformed(Hessian(f, argnums, has_aux, "hessian"), connection)
+    return Transformed(Hessian(f, argnums, has_aux, "hessian"), connection_of(f, connection))

@@ -14,7 +14,7 @@ from backhaul.functional.derivatives import opened
 from backhaul.functional.evaluating import Fetched, nodes_of
 from backhaul.functional.goals import Composed, Function, Goal, Loss, Outputs, Results, split
 from backhaul.functional.kept_programs import Programs
-from backhaul.functional.tapes import Asking, Watched, Work, call
+from backhaul.functional.tapes import Asking, Watched, Work, call, connection_of
 from backhaul.questions import leaf_tangent
 from backhaul_proto.errors import InvalidArgument, TangentShapeMismatch, make_error
 from backhaul_proto.messages import Answer, Direction, HvpQuestion, PushforwardQuestion
@@ -191,7 +191,7 @@ def jvp(
     """
     function, programs = opened(f, "jvp")
     product = ForwardProduct(Outputs(function, bool(has_aux), "jvp"), programs, primals, tangents)
-    return call(connection, product.work)
+    return call(connection_of(f, connection), product.work)
 
 
 def hvp(
@@ -227,7 +227,7 @@ def hvp(
     """
     function, programs = opened(f, "hvp")
     product = CurvatureProduct(Loss(function, bool(has_aux), "hvp"), programs, primals, tangents)
-    return call(connection, product.work)
+    return call(connection_of(f, connection), product.work)
 
 
 def gauss_newton_product(
@@ -269,7 +269,9 @@ def gauss_newton_product(
         (array([ 6., 14.]),)
     """
     goal, programs = composed(f, loss, has_aux)
-    return call(connection, CurvatureProduct(goal, programs, primals, tangents).work)
+    return call(
+        connection_of(f, connection), CurvatureProduct(goal, programs, primals, tangents).work
+    )
 
 
 def composed(f: Function, loss: Function, has_aux: bool) -> tuple[Composed, Programs | None]:

@@ -22,6 +22,7 @@ from backhaul.functional.tapes import (
     Work,
     answer,
     checked_connection,
+    connection_of,
     give_back,
     lend,
 )
@@ -181,7 +182,7 @@ def vjp(
         (array([3., 6.]), (array([ 3., 30.]), array(21.)))
     """
     pulled = Pulled(f, primals, has_aux)
-    where = checked_connection(connection)
+    where = checked_connection(connection_of(f, connection))
     tape, is_new = lend(where, WatchedTape)
     try:
         value, aux, recorded = _begun(pulled, tape)

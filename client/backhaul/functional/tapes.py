@@ -119,6 +119,17 @@ def checked_connection(connection: Any) -> Connection:
     return connection
 
 
+class Placed:
+    """A function of ours that was told where it is computed; None: by the default connection."""
+
+    _connection: Any = None
+
+
+def connection_of(f: Any, connection: Any) -> Any:
+    """The connection that is named, or that of the function where it is one of ours."""
+    return f._connection if connection is None and isinstance(f, Placed) else connection
+
+
 Lent = TypeVar("Lent", bound=Watched[Any])
 
 
@@ -141,6 +152,7 @@ def _can_be_used(tape: Watched[Any]) -> bool:
     session, recorder = core.session, core.recorder
     if core.closed or not session.begun:
         return False
+    core.check_usable()  # in a forked process its lock may be held for ever
     with recorder.lock:
         if session.in_doubt or session.lost:
             return False
