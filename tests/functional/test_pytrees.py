@@ -68,6 +68,13 @@ def test_dataclasses_without_their_init() -> None:
     assert len(found) == 2
 
 
+def test_static_fields_are_told_apart_exactly() -> None:
+    same = [Layer(np.ones(1), 0, each) for each in ("1", 1, 1.0, True, 0.0, -0.0, (1,), (1.0,))]  # type: ignore[arg-type]
+    structures = [flatten(each)[1] for each in same]
+    assert len(set(structures)) == len(structures)
+    assert structures == [flatten(each)[1] for each in same]
+
+
 def test_the_order_of_keys_makes_no_difference() -> None:
     _, tree = flatten({"a": 1, "b": {"c": 2, "d": 3}})
     assert flatten_like(tree, {"b": {"d": 30, "c": 20}, "a": 10}, "it") == [10, 20, 30]

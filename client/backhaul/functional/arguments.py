@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from backhaul.functional.pytrees import Tree, flatten, flatten_like
+from backhaul.functional.pytrees import Tree, exact_key, flatten, flatten_like
 from backhaul.handle import Handle
 from backhaul_proto.errors import BackhaulError, make_error
 
@@ -228,7 +228,7 @@ def others(
     keys: list[Any] = [tree]
     for i, each in enumerate(leaves):
         if type(each) in _STATIC:
-            keys.append(_key(each))
+            keys.append(exact_key(each))
         elif isinstance(each, Handle):
             raise nested(name)
         elif not is_data(each):
@@ -242,7 +242,7 @@ def others(
                 f"{name}: {what} is static, and a {type(value).__name__} is not hashable. Give something "
                 "immutable, such as a tuple in place of a list.",
             )
-        keys.append((what, _key(value)))
+        keys.append((what, exact_key(value)))
     return Others(data, tree, at, tuple(leaves), tuple(keys))
 
 
@@ -254,18 +254,6 @@ def _neither(name: str, path: str, value: Any) -> BackhaulError:
         "whether it has changed. Name the argument in static_argnums= or static_argnames= if it is hashable "
         "and does not change, or leave bh.jit out.",
     )
-
-
-def _key(value: Any) -> Any:
-    """A value as a key: equal for those that make equal steps. 1, 1.0 and True do not, nor 0.0 and -0.0."""
-    kind = type(value)
-    if kind is float:
-        return kind, value.hex()
-    if kind is complex:
-        return kind, value.real.hex(), value.imag.hex()
-    if kind is tuple:
-        return kind, tuple(map(_key, value))
-    return kind, value
 
 
 _NO_OTHERS: Final = Others([], flatten(({}, {}))[1], (), (), ())

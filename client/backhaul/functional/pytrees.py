@@ -22,14 +22,15 @@ class Tree:
         kind: the class of the container; None: a leaf.
         keys: what tells its children apart: indices, keys, or names of fields.
         children: their structures.
-        static: fields of a dataclass that are marked ``metadata={"static": True}``, as they are.
+        static: fields of a dataclass that are marked ``metadata={"static": True}``: name, value, and the
+            value as a key.
         size: the number of leaves.
     """
 
     kind: type | None = None
     keys: tuple[Hashable, ...] = ()
     children: tuple[Tree, ...] = ()
-    static: tuple[tuple[str, Any], ...] = ()
+    static: tuple[tuple[str, Any, Any], ...] = ()
     size: int = 1
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
@@ -50,7 +51,8 @@ class Tree:
         if issubclass(kind, tuple):  # a namedtuple
             return kind(*children)
         made = object.__new__(kind)  # its __init__ may check for what gradients are not
-        for name, value in (*self.static, *zip(self.keys, children, strict=True)):
+        static = [(name, value) for name, value, _ in self.static]
+        for name, value in (*static, *zip(self.keys, children, strict=True)):
             object.__setattr__(made, str(name), value)
         return made
 
@@ -102,7 +104,19 @@ def _flattened(value: Any, leaves: list[Any], depth: int) -> Tree:
     return Tree(type(value), keys, trees, static, len(leaves) - before)
 
 
-_Opened = tuple[tuple[Hashable, ...], Sequence[Any], tuple[tuple[str, Any], ...]]
+def exact_key(value: Any) -> Any:
+    """A value as a key: equal for those that make equal steps. 1, 1.0 and True do not, nor 0.0 and -0.0."""
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind is tuple:
+        return kind, tuple(map(exact_key, value))
+    return kind, value
+
+
+_Opened = tuple[tuple[Hashable, ...], Sequence[Any], tuple[tuple[str, Any, Any], ...]]
 
 
 def _opened(value: Any) -> _Opened | None:
@@ -119,9 +133,8 @@ def _opened(value: Any) -> _Opened | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         names = tuple(each.name for each in fields if not each.metadata.get("static"))
-        static = tuple(
-            (each.name, getattr(value, each.name)) for each in fields if each.metadata.get("static")
-        )
+        values = [(x.name, getattr(value, x.name)) for x in fields if x.metadata.get("static")]
+        static = tuple((name, each, exact_key(each)) for name, each in values)
         return names, [getattr(value, each) for each in names], static
     return None
 

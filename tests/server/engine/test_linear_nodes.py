@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import cases
+from tests.server.engine.points import Point, curved, inexact
 
+from backhaul_proto.catalog.ops import Op, Sample
 from backhaul_proto.errors import MissingNode
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node
+from backhaul_server.engine.rules import RULES
 from backhaul_server.engine.tape import Tape
 
 W = np.array([0.3, -0.7, 1.1])
@@ -106,3 +110,33 @@ def test_a_linear_node_requires_a_gradient(tape: Tape) -> None:
     w = tape.leaf(W)
     with pytest.raises(MissingNode, match="node of linear"):
         tape.hvp(loss_of(tape, model(tape, w)), [{w: V}], None, [tape.constant(W)])
+
+
+ENGINE = Engine()
+DOUBLE = [
+    each
+    for each in cases(differentiable=True)
+    if each.values[2].name in ("float64", "complex128")
+    and RULES[each.values[0].name].jvp is not None
+]
+
+
+@pytest.mark.parametrize(("entry", "sample", "dtype"), DOUBLE)
+def test_every_op_may_be_below_the_outputs(entry: Op, sample: Sample, dtype: np.dtype[Any]) -> None:
+    point = Point(ENGINE, entry, sample, dtype)
+    tape, leaves, results = point.record()
+    outputs = [y for y in inexact(results) if y.requires_grad]
+    weights = point.cotangents(outputs)
+    loss = curved(tape, outputs, weights)
+    ((_, products),) = tape.hvp(loss, wrt=leaves, linear=outputs)
+    expected = {leaf: np.zeros(leaf.aval.shape, leaf.aval.dtype) for leaf in leaves}
+    for y, weight in zip(outputs, weights, strict=True):
+        (along,) = tape.pushforward(y)
+        # The loss has Re(w y^2), so its Hessian takes a tangent t to 2 conj(w t).
+        ct = np.asarray(2 * np.conj(weight * along), y.aval.dtype)
+        (pulled,) = tape.pullback(y, [ct], leaves)
+        for leaf in leaves:
+            expected[leaf] = expected[leaf] + pulled[leaf]
+    for leaf in leaves:
+        scale = max(1.0, np.abs(expected[leaf]).max(initial=0.0))
+        np.testing.assert_allclose(products[leaf], expected[leaf], rtol=1e-8, atol=1e-9 * scale)
