@@ -143,6 +143,7 @@ class Session:
         question: Question | None = None,
         *,
         until: int | None = None,
+        spent: Sequence[int] = (),
     ) -> Steps[Answer]:
         """Send the open columns with a question.
 
@@ -151,6 +152,8 @@ class Session:
             values: nodes whose values are asked.
             question: what else is asked. The ids that it keeps answers under are not sent as steps.
             until: send the steps before this node, and release nodes before it, only; None: all.
+            spent: further nodes to release, which the question may be of: once it is answered nobody asks
+                for them.
 
         Raises:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
@@ -173,7 +176,8 @@ class Session:
             piece = recorder.columns.piece(start, stop, end)
             seq = order.committed + len(order.doubts) + 1
             released = sorted(release if until is None else filter(end.__gt__, release))
-            request, data = self._request(seq, piece, released, values, question)
+            leaving = sorted({*released, *spent}) if spent else released
+            request, data = self._request(seq, piece, leaving, values, question)
             block = request.block
             if block is not None and block.hash not in known:
                 block = replace(block, block=data)

@@ -147,6 +147,33 @@ async def test_what_a_failed_call_recorded_is_not_sent_later(client: Client) -> 
     assert session.info.nodes < 20
 
 
+@both
+async def test_a_call_is_freed_before_the_next_one_is_run(client: Client) -> None:
+    module, where = client.bh, client.connection
+
+    def f(x: Any) -> Any:
+        y = x
+        for _ in range(20):
+            y = np.sin(y)
+        return module.sum(y), y
+
+    large = np.ones(10_000)
+    takes: list[tuple[Any, tuple[Any, ...]]] = [
+        (module.grad(f, has_aux=True, connection=where), (large,)),
+        (module.grad(module.jit(f), has_aux=True, connection=where), (large,)),
+        (module.batched(module.grad(f, has_aux=True), connection=where), (large[None],)),
+        (module.batched(f, connection=where), (large[None],)),
+        (lambda x: module.hvp(f, (x,), (x,), has_aux=True, connection=where), (large,)),
+        (lambda x: module.jvp(f, (x,), (x,), connection=where), (large,)),
+    ]
+    for take, args in takes:
+        for _ in range(3):
+            await client.ask(take(*args))
+            *_, session = await client.ask(where.sessions())  # a call, and the next one
+            assert session.info.bytes < 2 * large.nbytes, take  # data are kept as a constant
+    assert where.calls["Execute"] == 3 * len(takes)
+
+
 def test_with_recovery_it_goes_on_as_well() -> None:
     with restarted() as server, bh.connect(server.target, timeout=60, recover=True) as connection:
         g = bh.grad(bh.jit(bowl), connection=connection)

@@ -57,7 +57,7 @@ async def _called(tape: WatchedTape, begin: Callable[[WatchedTape], Work[Result]
 
 async def _answered(tape: WatchedTape, work: Work[Result]) -> Result:
     async def answer(asked: Asking) -> Answer:
-        return await tape._core.ask(asked.values, asked.question)
+        return await tape._core.ask(asked.values, asked.question, spent=asked.spent)
 
     return await drive(work, answer, nullcontext())
 

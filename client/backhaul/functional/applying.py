@@ -10,6 +10,7 @@ from backhaul.functional.goals import Goal, Results
 from backhaul.functional.kept_programs import Programs
 from backhaul.functional.programs import program_of
 from backhaul.functional.tapes import Watched
+from backhaul.handle import Handle
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.catalog.avals import aval
 from backhaul_proto.catalog.promotion import as_array
@@ -29,6 +30,19 @@ class Applied(NamedTuple):
 
     leaves: list[TrackedTensor]
     results: Results
+
+    def spent(self) -> list[int]:
+        """The nodes of these, for a question after which nobody asks for them; constants are asked for again.
+
+        Else the server would hold them, and all that they were computed from, until the call after the next.
+        """
+        results = self.results
+        named = [*self.leaves, results.main, *results.outputs, *results.aux, *results.through]
+        tensors = [each for each in named if isinstance(each, Handle)]
+        if not tensors:
+            return []
+        constants = tensors[0]._tape._recorder.constants
+        return [each._id for each in tensors if each._id not in constants]
 
 
 def applied(

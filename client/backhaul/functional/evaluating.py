@@ -91,16 +91,18 @@ class Evaluation:
     def batch(self, tape: Watched[Any], calls: Calls, *, nan: bool = False) -> Work[list[Any]]:
         """Several calls in one round trip."""
         name = self._goal.name
-        found = [
-            applied(tape, self._goal, self._programs, taken_apart((), args, kwargs, name)).results
+        recorded = [
+            applied(tape, self._goal, self._programs, taken_apart((), args, kwargs, name))
             for args, kwargs in calls
         ]
+        found = [each.results for each in recorded]
+        spent = [] if nan else [x for each in recorded for x in each.spent()]
         nodes = nodes_of(x for each in found for x in each.outputs)
         failed: set[int] = set()
         values: Sequence[Array] = ()
         if nodes:
             try:
-                values = (yield Asking(nodes)).values
+                values = (yield Asking(nodes, None, spent)).values
             except AutodiffError as error:
                 failed = failed_sets(tape, [each.outputs for each in found], error, nan=nan)
                 inexact = (

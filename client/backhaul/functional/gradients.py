@@ -41,15 +41,17 @@ class Gradient(Derivative):
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Work[Any]:
         """One call: the pullback of the loss."""
-        arguments, (leaves, results) = self._applied(tape, args, kwargs)
+        arguments, found = self._applied(tape, args, kwargs)
+        leaves, results = found
         assert results.main is not None
         aux = nodes_of(results.aux)
         wrt = [each._id for each in leaves]
-        answer = yield Asking(aux, PullbackQuestion(results.main._id, (), wrt))
+        question = PullbackQuestion(results.main._id, (), wrt)
+        answer = yield Asking(aux, question, found.spent())
         assert answer.loss_value is not None
         gradients = self._by_argument(arguments, answer.sets[0].gradients)
-        found = Fetched(aux, answer.values).aux(results) if self.has_aux else None
-        return self._result(answer.loss_value, gradients, found)
+        beside = Fetched(aux, answer.values).aux(results) if self.has_aux else None
+        return self._result(answer.loss_value, gradients, beside)
 
     def _result(self, value: Array, gradients: Any, aux: Any) -> Any:
         if not self.with_value:
@@ -62,13 +64,13 @@ class Gradient(Derivative):
         sound: Sequence[int] = range(len(found))
         answer: Answer | None
         try:
-            answer = yield _side_by_side([each for _, each in found])
+            answer = yield _side_by_side([each for _, each in found], is_last=not nan)
         except AutodiffError as error:
             failed = failed_sets(tape, [(each.results.main,) for _, each in found], error, nan=nan)
             sound = [i for i in sound if i not in failed]
             answer = None
         if answer is None and sound:
-            answer = yield _side_by_side([found[i][1] for i in sound])
+            answer = yield _side_by_side([found[i][1] for i in sound], is_last=True)
         losses: Iterator[Any] = iter(())
         gradients: Iterator[Array] = iter(())
         fetched = Fetched((), ())
@@ -94,12 +96,14 @@ def _aux_nodes(found: Iterable[Applied]) -> tuple[int, ...]:
     return nodes_of(x for each in found for x in each.results.aux)
 
 
-def _side_by_side(found: Sequence[Applied]) -> Asking:
+def _side_by_side(found: Sequence[Applied], *, is_last: bool) -> Asking:
     """The question for the gradients of several losses, each by its own leaves."""
     losses = concat([each.results.main for each in found], axis=None)
     wrt = [x._id for each in found for x in each.leaves]
     ones = np.ones(losses.shape, losses.dtype)
-    return Asking(_aux_nodes(found), PullbackQuestion(losses._id, (ones,), wrt), held=losses)
+    spent = [losses._id, *(x for each in found for x in each.spent())] if is_last else ()
+    question = PullbackQuestion(losses._id, (ones,), wrt)
+    return Asking(_aux_nodes(found), question, spent, losses)
 
 
 def grad(

@@ -53,7 +53,8 @@ class Jacobian(Derivative):
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Work[Any]:
         """One call: pushforwards along all arguments, or pullbacks of all results."""
-        arguments, (leaves, results) = self._applied(tape, args, kwargs)
+        arguments, found = self._applied(tape, args, kwargs)
+        leaves, results = found
         main = results.main
         assert main is not None
         self._check(leaves, results)
@@ -70,7 +71,9 @@ class Jacobian(Derivative):
                 basis += [each * 1j for each in basis]  # for the imaginary part
             question = PullbackQuestion(main._id, basis, [each._id for each in leaves])
         aux = nodes_of(results.aux)
-        answer = (yield Asking(aux, question)) if aux or question is not None else None
+        answer = (
+            (yield Asking(aux, question, found.spent())) if aux or question is not None else None
+        )
         joined = np.zeros((count, main.size), main.dtype)
         if answer is not None and isinstance(question, PushforwardQuestion):
             joined = np.stack([each.reshape(-1) for each in answer.tangents])
@@ -133,7 +136,8 @@ class Hessian(Derivative):
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Work[Any]:
         """One call: H·v along all arguments."""
-        arguments, (leaves, results) = self._applied(tape, args, kwargs)
+        arguments, found = self._applied(tape, args, kwargs)
+        leaves, results = found
         assert results.main is not None
         if any(each.dtype.kind == "c" for each in leaves):
             raise _not_holomorphic(
@@ -143,7 +147,9 @@ class Hessian(Derivative):
         aux = nodes_of(results.aux)
         wrt = [each._id for each in leaves]
         question = HvpQuestion(results.main._id, directions, wrt) if directions else None
-        answer = (yield Asking(aux, question)) if aux or question is not None else None
+        answer = (
+            (yield Asking(aux, question, found.spent())) if aux or question is not None else None
+        )
         sets = () if answer is None else answer.sets
         ends = np.cumsum([each.size for each in leaves])
         rows = []

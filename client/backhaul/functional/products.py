@@ -95,10 +95,12 @@ class ForwardProduct(Product):
 
     def work(self, tape: Watched[Any]) -> Work[Any]:
         """The call, on a tape."""
-        _, (_, results), directions = self._applied(tape)
+        _, found, directions = self._applied(tape)
+        results = found.results
         assert results.main is not None
         aux = nodes_of(results.aux)
-        answer = yield Asking(aux, PushforwardQuestion(results.main._id, directions))
+        question = PushforwardQuestion(results.main._id, directions)
+        answer = yield Asking(aux, question, found.spent())
         assert answer.loss_value is not None
         value = apart(results, answer.loss_value)
         tangents = [apart(results, each) for each in answer.tangents]
@@ -113,12 +115,14 @@ class CurvatureProduct(Product):
 
     def work(self, tape: Watched[Any]) -> Work[Any]:
         """The call, on a tape."""
-        arguments, (leaves, results), directions = self._applied(tape)
+        arguments, recorded, directions = self._applied(tape)
+        leaves, results = recorded
         assert results.main is not None
         aux = nodes_of(results.aux)
         wrt = [each._id for each in leaves]
         linear = [each._id for each in results.through]
-        answer = yield Asking(aux, HvpQuestion(results.main._id, directions, wrt, linear=linear))
+        question = HvpQuestion(results.main._id, directions, wrt, linear=linear)
+        answer = yield Asking(aux, question, recorded.spent())
         found = self._found(arguments, answer)
         if not self._goal.has_aux:
             return found

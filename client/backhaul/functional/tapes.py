@@ -27,10 +27,18 @@ Result = TypeVar("Result")
 
 
 class Asking(NamedTuple):
-    """What one round trip asks: values of nodes, and a question; ``held`` is not to be released before."""
+    """What one round trip asks.
+
+    Attributes:
+        values: nodes whose values are asked.
+        question: what else is.
+        spent: nodes that nobody asks for afterwards.
+        held: what is not to be released before.
+    """
 
     values: tuple[int, ...] = ()
     question: Question | None = None
+    spent: Sequence[int] = ()
     held: object = None
 
 
@@ -99,7 +107,7 @@ def _called(tape: WatchedTape, begin: Callable[[WatchedTape], Work[Result]]) -> 
 
 def answer(tape: WatchedTape, asked: Asking) -> Answer:
     """The answer to what is asked of a tape, in one round trip."""
-    return tape._core.ask(asked.values, asked.question)
+    return tape._core.ask(asked.values, asked.question, spent=asked.spent)
 
 
 def checked_connection(connection: Any) -> Connection:
