@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -276,7 +277,24 @@ def test_a_jitted_function_inside_another_is_itself(connection: bh.Connection) -
     assert bh.jit(inner).function is inner.function
 
 
-def test_random_programs_are_few(connection: bh.Connection) -> None:
+def test_a_jitted_method(connection: bh.Connection) -> None:
+    class Model:
+        scale = 2.0
+
+        @partial(bh.jit, static_argnums=0, connection=connection)
+        def loss(self, x: Any) -> Any:
+            return bh.sum(x) * self.scale
+
+    model = Model()
+    assert float(model.loss(np.ones(2))) == 4.0
+    np.testing.assert_array_equal(bh.grad(model.loss, connection=connection)(X), np.full(3, 2.0))
+    whole = bh.grad(Model.loss, 1)
+    np.testing.assert_array_equal(whole(model, X), np.full(3, 2.0))
+    np.testing.assert_array_equal(whole(model, X), np.full(3, 2.0))
+    assert Model.loss.traces == 2
+
+
+def test_programs_used_last_are_kept(connection: bh.Connection) -> None:
     f = bh.jit(lambda x, n: bh.sum(x) * n)
     g = bh.grad(f, connection=connection)
     for n in range(1, MAX_PROGRAMS + 3):

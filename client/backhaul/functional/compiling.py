@@ -56,6 +56,9 @@ class Jitted(Placed):
         evaluation = Evaluation(self.function, self.programs)
         return call(self._connection, lambda tape: evaluation.work(tape, args, kwargs))
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)  # as a method
+
     def __repr__(self) -> str:
         return f"jit({self.function!r})"
 
