@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.aio.clients import Client, both
 from tests.functional.functions import RNG, A, bowl
+from tests.functional.requests import watched
 
 import backhaul as bh
 
@@ -41,6 +42,30 @@ def test_a_jitted_function_is_called_once_for_all(connection: bh.Connection) -> 
     many(WALKERS)
     many(WALKERS[:2])
     assert f.traces == 1
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_walkers_that_stay_make_no_other_block(
+    connection: bh.Connection, monkeypatch: pytest.MonkeyPatch, jitted: bool
+) -> None:
+    requests = watched(connection, monkeypatch)
+    data = np.random.default_rng(2).normal(size=(1000, 600))
+
+    def logp(x: Any, data: Any) -> Any:
+        return bh.sum(np.tanh(data @ x))
+
+    many = bh.batched(bh.jit(logp) if jitted else logp, (0, None), connection=connection)
+    rng = np.random.default_rng(1)
+    walkers = rng.normal(size=(4, 600))  # more than is sent with each call anyway
+    for i in range(6):
+        values = many(walkers, data)
+        np.testing.assert_allclose(values, np.tanh(data @ walkers.T).sum(0), rtol=1e-11)
+        if i > 2:
+            block = requests[-1].block
+            assert block is not None
+            assert block.block is None  # its hash alone
+            assert sum(each.nbytes for each in requests[-1].tensors) == walkers.nbytes
+        walkers = walkers + (rng.normal(size=4) > 0)[:, None] * 0.1
 
 
 def test_axes_containers_and_arguments_by_name(connection: bh.Connection) -> None:

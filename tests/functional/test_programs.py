@@ -10,25 +10,10 @@ import numpy as np
 import pytest
 from tests.aio.clients import Client, both
 from tests.functional.functions import A, X, bowl, mlp, mlp_arguments
+from tests.functional.requests import watched
 
 import backhaul as bh
 from backhaul.functional.kept_programs import MAX_PROGRAMS
-from backhaul_proto.messages import Execute
-
-Array = np.ndarray[Any, Any]
-
-
-def watched(connection: bh.Connection, monkeypatch: pytest.MonkeyPatch) -> list[Execute]:
-    """The requests of a connection from now on."""
-    requests: list[Execute] = []
-    execute = connection.execute
-
-    def noting(request: Execute) -> Any:
-        requests.append(request)
-        return execute(request)
-
-    monkeypatch.setattr(connection, "execute", noting)
-    return requests
 
 
 @both
@@ -62,8 +47,8 @@ def test_a_later_call_is_one_small_message(
 ) -> None:
     requests = watched(connection, monkeypatch)
     params, x, y = mlp_arguments()
-    wide = np.random.default_rng(0).normal(size=(500, 2))
-    many = np.random.default_rng(1).normal(size=500)
+    wide = np.random.default_rng(0).normal(size=(5000, 2))
+    many = np.random.default_rng(1).normal(size=5000)
     f = bh.value_and_grad(bh.jit(mlp), connection=connection)
     for _ in range(4):
         f(params, wide, many)
@@ -75,8 +60,8 @@ def test_a_later_call_is_one_small_message(
     # The parameters; the data of the first call are there still.
     assert sum(each.nbytes for each in last.tensors) == (8 + 4 + 4 + 1) * 8
     f(params, x, y)
-    f(params, x, y)
-    assert sum(each.nbytes for each in requests[-1].tensors) == (8 + 4 + 4 + 1) * 8
+    f(params, x, y)  # small data are sent each time
+    assert sum(each.nbytes for each in requests[-1].tensors) == (8 + 4 + 4 + 1 + 12 + 6) * 8
 
 
 def test_without_jit_a_later_call_is_a_small_message_too(

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from backhaul.constants import Content, content_of
+import numpy as np
+
+from backhaul.constants import content_of, frozen
 from backhaul.functional.arguments import Arguments, others
 from backhaul.functional.goals import Goal, Results
 from backhaul.functional.kept_programs import Programs
 from backhaul.functional.programs import program_of
 from backhaul.functional.tapes import Watched
 from backhaul.handle import Handle
+from backhaul.signatures import NodeType, node_type
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.catalog.avals import aval
 from backhaul_proto.catalog.promotion import as_array
 from backhaul_proto.errors import InvalidArgument, make_error
 from backhaul_proto.messages import CONSTANT, Call
+
+Array = np.ndarray[Any, Any]
+
+SENT_AGAIN: Final = 4096
+"""Bytes of data up to which they are sent with each call, rather than looked for among the constants."""
 
 _CONSTANT: Final = Call(CONSTANT)
 
@@ -76,22 +84,25 @@ def applied(
         tuple([aval(each.shape, each.dtype) for each in arrays]),
     )
     program, is_known = programs.find(_hashable(key, goal.name))
+    passing = [_is_passing(each, arguments) for each in found.data]
     if program is not None:
-        data = [tape._constant(content_of(each)) for each in arrays]
+        data = [_data(tape, *each) for each in zip(arrays, passing, strict=True)]
         return Applied(leaves, program.record(tape, [*leaves, *data]))
     programs.traced()
     if is_known:  # there can be none
         return Applied(leaves, _called(tape, goal, arguments, args))
     contents = [content_of(each) for each in arrays]
-    data = [_data(tape, each) for each in contents]
+    data = [_own(tape, each.array, each.type) for each in contents]
     tape.watch(contents=True)
     results = goal.record(*found.filled(args, kwargs, data))
     programs.keep(key, program_of(tape, start, [*leaves, *data], results))
     tape.watch(contents=False)
     recorder = tape._recorder
     with recorder.lock:  # the next call finds them, where they come again
-        for content, each in zip(contents, data, strict=True):
-            tape._dropped += recorder.constants.adopt(content.key, each._id, content.array.nbytes)
+        for content, each, passes in zip(contents, data, passing, strict=True):
+            if not passes:
+                nbytes = content.array.nbytes
+                tape._dropped += recorder.constants.adopt(content.key, each._id, nbytes)
     return Applied(leaves, results)
 
 
@@ -101,7 +112,10 @@ def _called(tape: Watched[Any], goal: Goal, arguments: Arguments, args: list[Any
     if not goal.on_constants:
         return goal.record(args, kwargs)
     found = others(arguments, goal.name, keyed=False)
-    constants = [tape.constant(each) for each in found.data]
+    constants = [
+        _data(tape, as_array(each, what="an argument"), _is_passing(each, arguments))
+        for each in found.data
+    ]
     return goal.record(*found.filled(args, kwargs, constants))
 
 
@@ -131,8 +145,25 @@ def _leaves(tape: Watched[Any], goal: Goal, arguments: Arguments) -> list[Tracke
     return leaves
 
 
-def _data(tape: Watched[Any], content: Content) -> TrackedTensor:
+def _is_passing(given: Any, arguments: Arguments) -> bool:
+    """Whether data are to be sent with each call.
+
+    Which constants are there decides what the block is: data of which some come again and some do not, as
+    those of walkers that were rejected, would make another one of each call.
+    """
+    return given.nbytes <= SENT_AGAIN or id(given) in arguments.passing
+
+
+def _data(tape: Watched[Any], array: Array, passes: bool) -> TrackedTensor:
+    """Data that are not differentiated, on the tape."""
+    if passes:
+        return _own(tape, frozen(array), node_type(aval(array.shape, array.dtype)))
+    tensor: TrackedTensor = tape._constant(content_of(array))
+    return tensor
+
+
+def _own(tape: Watched[Any], array: Array, type_: NodeType) -> TrackedTensor:
     """A constant that no other one is, were it equal: a program has to tell them apart."""
-    node = tape._core.source(_CONSTANT, [content.array], content.type)
-    tensor: TrackedTensor = tape._kind(tape, node, content.type)
+    node = tape._core.source(_CONSTANT, [array], type_)
+    tensor: TrackedTensor = tape._kind(tape, node, type_)
     return tensor

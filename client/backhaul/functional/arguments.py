@@ -73,6 +73,7 @@ class Arguments:
         chosen: positions of those that are differentiated.
         leaves: their leaves.
         tree: the structure of the tuple of them.
+        passing: ids of arrays that will hardly come again: those of one set of a batch.
     """
 
     args: tuple[Any, ...]
@@ -80,6 +81,7 @@ class Arguments:
     chosen: tuple[int, ...]
     leaves: list[Any]
     tree: Tree
+    passing: frozenset[int] = frozenset()
 
     @property
     def paths(self) -> list[str]:
@@ -118,7 +120,11 @@ class Arguments:
 
 
 def taken_apart(
-    argnums: int | tuple[int, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str
+    argnums: int | tuple[int, ...],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    name: str,
+    passing: frozenset[int] = frozenset(),
 ) -> Arguments:
     """The arguments of a call.
 
@@ -127,13 +133,14 @@ def taken_apart(
         args: as they were given.
         kwargs: as they were given.
         name: of the function that was called, for errors.
+        passing: see `Arguments`.
 
     Raises:
         InvalidArgument: INVALID_VALUE; NESTED_TRANSFORM.
     """
     chosen = positions(argnums, len(args))
     leaves, tree = flatten(tuple([args[each] for each in chosen]))
-    found = Arguments(args, kwargs, chosen, leaves, tree)
+    found = Arguments(args, kwargs, chosen, leaves, tree, passing)
     if not leaves and chosen:
         raise make_error(
             "INVALID_VALUE",

@@ -11,7 +11,7 @@ import numpy as np
 from backhaul.connection import Connection
 from backhaul.functional.compiling import Jitted
 from backhaul.functional.derivatives import Derivative, Transformed, opened
-from backhaul.functional.evaluating import Calls, Evaluation
+from backhaul.functional.evaluating import Calls, Evaluation, OneCall
 from backhaul.functional.goals import Function
 from backhaul.functional.gradients import Gradient
 from backhaul.functional.pytrees import Tree, flatten
@@ -104,7 +104,9 @@ class Batch:
         for i in range(count):
             one = [of(i, a, p, t, v) for (_, a, p, t), v in zip(leaves, values, strict=True)]
             names = dict(zip(kwargs, one[len(args) :], strict=True))
-            calls.append((tuple(one[: len(args)]), names))
+            own = [x for (_, a, _, _), x in zip(leaves, one, strict=True) if a is not None]
+            passing = frozenset(map(id, flatten(own)[0]))
+            calls.append(OneCall(tuple(one[: len(args)]), names, passing))
         return calls
 
 

@@ -62,9 +62,13 @@ class Derivative(ABC):
         """One call, on a tape."""
 
     def _applied(
-        self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        tape: Watched[Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        passing: frozenset[int] = frozenset(),
     ) -> tuple[Arguments, Applied]:
-        arguments = taken_apart(self.argnums, args, kwargs, self.name)
+        arguments = taken_apart(self.argnums, args, kwargs, self.name, passing)
         return arguments, applied(tape, self._goal, self._programs, arguments)
 
     def _by_argument(self, arguments: Arguments, leaves: Sequence[Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,23 @@ from backhaul.handle import Handle
 from backhaul_proto.errors import AutodiffError, make_error
 
 Array = np.ndarray[Any, Any]
-Calls = Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]]
-"""Arguments of several calls."""
+
+
+class OneCall(NamedTuple):
+    """The arguments of one of several calls.
+
+    Attributes:
+        args: positional ones.
+        kwargs: those by name.
+        passing: ids of arrays that are of this call alone.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    passing: frozenset[int] = frozenset()
+
+
+Calls = Sequence[OneCall]
 
 
 def check_function(f: Any, name: str) -> None:
@@ -85,15 +100,20 @@ class Evaluation:
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Work[Any]:
         """One call."""
-        (result,) = yield from self.batch(tape, [(args, kwargs)])
+        (result,) = yield from self.batch(tape, [OneCall(args, kwargs)])
         return result
 
     def batch(self, tape: Watched[Any], calls: Calls, *, nan: bool = False) -> Work[list[Any]]:
         """Several calls in one round trip."""
         name = self._goal.name
         recorded = [
-            applied(tape, self._goal, self._programs, taken_apart((), args, kwargs, name))
-            for args, kwargs in calls
+            applied(
+                tape,
+                self._goal,
+                self._programs,
+                taken_apart((), each.args, each.kwargs, name, each.passing),
+            )
+            for each in calls
         ]
         found = [each.results for each in recorded]
         spent = [] if nan else [x for each in recorded for x in each.spent()]

@@ -60,7 +60,7 @@ class Gradient(Derivative):
 
     def batch(self, tape: Watched[Any], calls: Calls, *, nan: bool = False) -> Work[list[Any]]:
         """Several calls in one round trip: the pullback of all losses, side by side in one vector."""
-        found = [self._applied(tape, args, kwargs) for args, kwargs in calls]
+        found = [self._applied(tape, *each) for each in calls]
         sound: Sequence[int] = range(len(found))
         answer: Answer | None
         try:
