@@ -192,6 +192,7 @@ from backhaul.functional import (
     jit,
     jvp,
     value_and_grad,
+    value_grad_and_hessian,
     vjp,
 )
 from backhaul.functions import apply, einsum, fetch, ops, tracked_einsum
@@ -505,6 +506,7 @@ __all__ = [
     "trunc",
     "unstack",
     "value_and_grad",
+    "value_grad_and_hessian",
     "var",
     "vdot",
     "vecdot",

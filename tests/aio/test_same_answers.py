@@ -261,6 +261,7 @@ def test_the_names_are_the_same() -> None:
         "jit",
         "jvp",
         "value_and_grad",
+        "value_grad_and_hessian",
         "vjp",
     }
     assert issubclass(backhaul.aio.TrackedTensor, errors.TrackedTensor)

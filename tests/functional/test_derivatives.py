@@ -59,6 +59,27 @@ async def test_hessian_hvp_and_their_symmetry(client: Client) -> None:
 
 
 @both
+async def test_all_that_a_newton_step_needs_in_one_trip(client: Client) -> None:
+    bh, where = client.bh, client.connection
+    value, gradient, H = await client.ask(bh.value_grad_and_hessian(bowl, connection=where)(X))
+    assert client.trips() == 1
+    (same, aux), again, _ = await client.ask(
+        bh.value_grad_and_hessian(lambda x: (bowl(x), x), has_aux=True, connection=where)(X)
+    )
+    assert value == same
+    np.testing.assert_array_equal(gradient, again)
+    np.testing.assert_array_equal(aux, X)
+    expected, by_x = await client.ask(bh.value_and_grad(bowl, connection=where)(X))
+    assert value == expected
+    np.testing.assert_array_equal(gradient, by_x)
+    np.testing.assert_array_equal(H, await client.ask(bh.hessian(bowl, connection=where)(X)))
+    value, gradient, H = await client.ask(
+        bh.value_grad_and_hessian(bh.sum, connection=where)(np.zeros((0, 2)))
+    )
+    assert (float(value), gradient.shape, H.shape) == (0.0, (0, 2), (0, 2, 0, 2))
+
+
+@both
 async def test_directions_in_a_list_are_answered_in_one_trip(client: Client) -> None:
     bh, where = client.bh, client.connection
     found = await client.ask(bh.hvp(bowl, (X,), [(V,), (U,)], connection=where))

@@ -269,6 +269,7 @@ from backhaul.aio.functional import (
     jit,
     jvp,
     value_and_grad,
+    value_grad_and_hessian,
     vjp,
 )
 from backhaul.aio.functions import apply, check_grad, contract_path, fetch
@@ -523,6 +524,7 @@ __all__ = [
     "trunc",
     "unstack",
     "value_and_grad",
+    "value_grad_and_hessian",
     "var",
     "vdot",
     "vecdot",

@@ -223,6 +223,26 @@ def hessian(
     return Transformed(Hessian(f, argnums, has_aux, "hessian"), connection_of(f, connection))
 
 
+def value_grad_and_hessian(
+    f: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    connection: Connection | None = None,
+) -> Transformed:
+    """A function that gives a loss, its gradient and its Hessian; as `backhaul.value_grad_and_hessian`.
+
+    Example:
+        >>> import asyncio
+        >>> import numpy as np, backhaul.aio as bh
+        >>> newton = bh.value_grad_and_hessian(lambda x: bh.sum(x**3))
+        >>> asyncio.run(newton(np.array([1.0])))
+        (array(1.), array([3.]), array([[6.]]))
+    """
+    derivative = Hessian(f, argnums, has_aux, "value_grad_and_hessian", with_value=True)
+    return Transformed(derivative, connection_of(f, connection))
+
+
 async def jvp(
     f: Function,
     primals: tuple[Any, ...],

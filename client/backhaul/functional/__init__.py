@@ -7,7 +7,7 @@ called each time, as Python is; `jit` keeps its steps instead.
 from backhaul.functional.batching import batched
 from backhaul.functional.compiling import jit
 from backhaul.functional.gradients import grad, value_and_grad
-from backhaul.functional.jacobians import hessian, jacobian
+from backhaul.functional.jacobians import hessian, jacobian, value_grad_and_hessian
 from backhaul.functional.products import HessianProduct, gauss_newton_product, hvp, jvp
 from backhaul.functional.pulling import Pullback, vjp
 
@@ -23,5 +23,6 @@ __all__ = [
     "jit",
     "jvp",
     "value_and_grad",
+    "value_grad_and_hessian",
     "vjp",
 ]

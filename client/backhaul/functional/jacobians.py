@@ -128,9 +128,19 @@ class Jacobian(Derivative):
 
 
 class Hessian(Derivative):
-    """All second derivatives of a loss."""
+    """All second derivatives of a loss.
+
+    Attributes:
+        with_value: whether the loss's value and its gradient are part of the result.
+    """
 
     goal = Loss
+
+    def __init__(
+        self, f: Any, argnums: Argnums, has_aux: bool, name: str, *, with_value: bool = False
+    ) -> None:
+        super().__init__(f, argnums, has_aux, name)
+        self.with_value = with_value
 
     def work(
         self, tape: Watched[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -141,32 +151,47 @@ class Hessian(Derivative):
         assert results.main is not None
         if any(each.dtype.kind == "c" for each in leaves):
             raise _not_holomorphic(
-                "hessian", "the second derivative of a real loss of them is no complex matrix"
+                self.name, "the second derivative of a real loss of them is no complex matrix"
             )
         directions = unit_directions(leaves)
         aux = nodes_of(results.aux)
         wrt = [each._id for each in leaves]
-        question = HvpQuestion(results.main._id, directions, wrt) if directions else None
-        answer = (
-            (yield Asking(aux, question, found.spent())) if aux or question is not None else None
+        question: Question = PullbackQuestion(results.main._id, (), wrt)  # of empty arguments
+        if directions:
+            question = HvpQuestion(results.main._id, directions, wrt)
+        answer = yield Asking(aux, question, found.spent())
+        rows = _second([each.hvps for each in answer.sets] if directions else [], leaves)
+        hessian = self._by_argument(
+            arguments, [self._by_argument(arguments, blocks) for blocks in rows]
         )
-        sets = () if answer is None else answer.sets
-        ends = np.cumsum([each.size for each in leaves])
-        rows = []
-        for i, row in enumerate(leaves):
-            columns = [each.hvps[i] for each in sets]
-            blocks = []
-            for column, end in zip(leaves, ends, strict=True):
-                block = np.zeros((*row.shape, column.size), row.dtype)
-                for k, each in enumerate(columns[end - column.size : end]):
-                    block[..., k] = each
-                blocks.append(block.reshape((*row.shape, *column.shape)))
-            rows.append(self._by_argument(arguments, blocks))
-        hessian = self._by_argument(arguments, rows)
-        if not self.has_aux:
-            return hessian
-        values = () if answer is None else answer.values
-        return hessian, Fetched(aux, values).aux(results)
+        beside = Fetched(aux, answer.values).aux(results) if self.has_aux else None
+        if not self.with_value:
+            return (hessian, beside) if self.has_aux else hessian
+        gradient = self._by_argument(arguments, answer.sets[0].gradients)
+        value = (answer.loss_value, beside) if self.has_aux else answer.loss_value
+        return value, gradient, hessian
+
+
+def _second(
+    columns: Sequence[Sequence[Array]], leaves: Sequence[TrackedTensor]
+) -> list[list[Array]]:
+    """For each two leaves the second derivatives, of the shape of the first and then the second.
+
+    Args:
+        columns: H·v along each element of each leaf, by leaf.
+        leaves: the leaves.
+    """
+    rows = []
+    for i, row in enumerate(leaves):
+        blocks, start = [], 0
+        for column in leaves:
+            block = np.zeros((*row.shape, column.size), row.dtype)
+            for k in range(column.size):
+                block[..., k] = columns[start + k][i]
+            start += column.size
+            blocks.append(block.reshape((*row.shape, *column.shape)))
+        rows.append(blocks)
+    return rows
 
 
 def units(like: TrackedTensor) -> Iterable[Array]:
@@ -265,3 +290,39 @@ def hessian(
                [2., 0.]])
     """
     return Transformed(Hessian(f, argnums, has_aux, "hessian"), connection_of(f, connection))
+
+
+def value_grad_and_hessian(
+    f: Function,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    connection: Connection | None = None,
+) -> Transformed:
+    """A function that gives a loss, its gradient and its Hessian, in one round trip: a step of Newton's.
+
+    Args:
+        f: as for `grad`.
+        argnums: as for `grad`.
+        has_aux: as for `grad`.
+        connection: where it is computed; left out: the default one.
+
+    Returns:
+        A function of the arguments of ``f``. It returns (value, gradient, Hessian), as `value_and_grad` and
+        `hessian` give them; with ``has_aux`` ((value, data), gradient, Hessian).
+
+    Raises:
+        InvalidArgument: as `hessian`.
+
+    Example:
+        >>> import numpy as np, backhaul as bh
+        >>> newton = bh.value_grad_and_hessian(lambda x: bh.sum(bh.exp(x) - x))
+        >>> x = np.array([1.0, -0.5])
+        >>> for _ in range(6):
+        ...     value, gradient, hessian = newton(x)
+        ...     x = x - np.linalg.solve(hessian, gradient)
+        >>> float(value), bool(np.abs(x).max() < 1e-12)
+        (2.0, True)
+    """
+    derivative = Hessian(f, argnums, has_aux, "value_grad_and_hessian", with_value=True)
+    return Transformed(derivative, connection_of(f, connection))
