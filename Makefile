@@ -52,7 +52,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help setup demo test test-gpu chaos lint format types imports docs bench bench-wire bench-peers bench-einsum \
-	bench-ops bench-memory bench-functional ops ops-check settings conformance vectors vectors-check \
+	bench-ops bench-memory ops ops-check settings conformance vectors vectors-check \
 	image sbom container-test proto proto-check proto-baseline compat compat-oldest compat-newest packages lock clean
 
 help: ## this list
@@ -164,6 +164,7 @@ bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
 
+.PHONY: bench-functional
 bench-functional: $(VENV)/.stamp-server ## functions (grad, jit, batched) against plain calls of a tape (BENCH_ARGS=--quick)
 	@$(BIN)/python benchmarks/functional/run.py $(BENCH_ARGS)
 
