@@ -184,6 +184,10 @@ bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
 
+.PHONY: bench-functional
+bench-functional: $(VENV)/.stamp-server ## functions (grad, jit, batched) against plain calls of a tape (BENCH_ARGS=--quick)
+	@$(BIN)/python benchmarks/functional/run.py $(BENCH_ARGS)
+
 # ---------------------------------------------------------------- the client for Node
 NODE_GET := Install Node 18 or newer, with npm: https://nodejs.org
 node_lacks = lacks=; for each in node npm; do command -v "$$each" >/dev/null || lacks="$$lacks $$each"; done; \

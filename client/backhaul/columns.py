@@ -114,7 +114,7 @@ class Columns:
 
         Ids stay as they are: what is left out is a "skip".
         """
-        walk = list(self._walk())
+        walk = list(self.walk())
         needed: set[int] = set()
         for step in reversed(walk):
             if any(each in needed or each not in released for each in step.results):
@@ -123,14 +123,14 @@ class Columns:
 
     def without(self, nodes: Container[int]) -> Columns:
         """The same steps, those left out that result in these nodes; as `without_unneeded`."""
-        walk = list(self._walk())
+        walk = list(self.walk())
         return self._of(walk, {step.node for step in walk if step.node not in nodes})
 
     def live_steps(self, end: int) -> list[range]:
         """The results of each step before this node that was not left out."""
-        return [step.results for step in self._walk() if step.call.op != SKIP and step.node < end]
+        return [step.results for step in self.walk() if step.call.op != SKIP and step.node < end]
 
-    def _of(self, walk: Iterable[_Step], kept_nodes: Container[int]) -> Columns:
+    def _of(self, walk: Iterable[Step], kept_nodes: Container[int]) -> Columns:
         kept = Columns(self.base)
         for step in walk:
             if step.call.op != SKIP and step.node in kept_nodes:
@@ -144,12 +144,12 @@ class Columns:
 
     def skipped(self) -> set[int]:
         """Ids that stay unused."""
-        return {step.node for step in self._walk() if step.call.op == SKIP}
+        return {step.node for step in self.walk() if step.call.op == SKIP}
 
     def dependants(self, failed: Container[int]) -> dict[int, int]:
         """The results that depend on failed nodes, each with one of these."""
         found: dict[int, int] = {}
-        for step in self._walk():
+        for step in self.walk():
             for each in step.operands:
                 cause = each if each in failed else found.get(each)
                 if cause is not None:
@@ -157,7 +157,8 @@ class Columns:
                     break
         return found
 
-    def _walk(self) -> Iterator[_Step]:
+    def walk(self) -> Iterator[Step]:
+        """The steps, one by one."""
         at = _START
         node = self.base
         for i in self.steps:
@@ -168,7 +169,7 @@ class Columns:
                 at.tensors + call.tensor_count,
             )
             operands = self.operands[at.operands : after.operands]
-            yield _Step(call, node, operands, self.tensors[at.tensors : after.tensors], after)
+            yield Step(call, node, operands, self.tensors[at.tensors : after.tensors], after)
             node += call.result_count
             at = after
 
@@ -179,7 +180,7 @@ class Columns:
             return at
         at = _START
         if node > self.base:
-            for step in self._walk():
+            for step in self.walk():
                 if step.node >= node:
                     break
                 at = step.after
@@ -197,7 +198,7 @@ class _Place(NamedTuple):
 _START: Final = _Place(0, 0, 0)
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """One step out of the columns. ``node`` is its first result, ``after`` where the next step begins."""
 
     call: Call

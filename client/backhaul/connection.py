@@ -119,6 +119,7 @@ class AnyConnection:
         timeout: seconds that each call may take; None: as long as it takes.
         known_blocks: the blocks that the server is thought to hold.
         leases: the sessions of its tapes, and when they are renewed.
+        idle_tapes: those that functions are recorded on (`backhaul.functional`), for the next call.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -128,6 +129,7 @@ class AnyConnection:
         self.known_blocks = KnownBlocks()
         self.leases = Leases()
         self._inferred: dict[tuple[str, tuple[Aval, ...], Attributes], Inferred] = {}
+        self.idle_tapes: deque[Any] = deque()
         self._closed = False
         # (session, epoch) of tapes that are gone. Finalizers append; the next call closes them.
         self._forgotten: deque[tuple[bytes, bytes]] = deque()

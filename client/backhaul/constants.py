@@ -112,6 +112,10 @@ class Constants:
                 released.append(oldest)
         return released
 
+    def adopt(self, key: Key, node: int, nbytes: int) -> list[int]:
+        """As `keep`, for a constant that was recorded without a look here; an equal one goes before."""
+        return [] if key in self._nodes else self.keep(key, node, nbytes)
+
     def __contains__(self, node: object) -> bool:
         return node in self._handles or node in self._kept
 

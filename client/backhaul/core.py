@@ -179,6 +179,7 @@ class Core(ABC):
         values: Sequence[int] = (),
         question: Question | None = None,
         kept: Kept | None = None,
+        spent: Sequence[int] = (),
     ) -> Steps[Answer]:
         failures, session = self.failures, self._session
         self._take_dropped()
@@ -191,7 +192,9 @@ class Core(ABC):
             until = kept.end
         try:
             try:
-                answer = yield from session.execute(self._to_release, values, question, until=until)
+                answer = yield from session.execute(
+                    self._to_release, values, question, until=until, spent=spent
+                )
             except BackhaulError as error:
                 again = yield from self._asking_again(
                     error, refused_before, values, question, until
@@ -302,8 +305,11 @@ class BlockingCore(Core):
         values: Sequence[int] = (),
         question: Question | None = None,
         kept: Kept | None = None,
+        spent: Sequence[int] = (),
     ) -> Answer:
         """Send what was recorded, with a question; ``kept`` is for answers that stay on the server.
+
+        ``spent`` are nodes that nobody asks for after it: the server may free them as soon as it is answered.
 
         Raises:
             BackhaulError: the question was refused or failed, the server is out of reach. The tape goes on.
@@ -311,7 +317,7 @@ class BlockingCore(Core):
         self.check_usable()
         try:
             with self.recorder.lock:
-                return run(self._asking(values, question, kept), self.connection.execute)
+                return run(self._asking(values, question, kept, spent), self.connection.execute)
         finally:
             self._be_renewed()
 

@@ -10,6 +10,7 @@ from backhaul.sources import Sources
 from backhaul_proto.errors import BackhaulError, MissingNode, from_wire
 from backhaul_proto.messages import (
     Failure,
+    HvpQuestion,
     NodeOrArray,
     PullbackQuestion,
     PushforwardQuestion,
@@ -110,6 +111,8 @@ def _beside(question: Question) -> Iterator[int]:
     given: list[NodeOrArray] = []
     if not isinstance(question, PushforwardQuestion):
         given += question.wrt or ()
+    if isinstance(question, HvpQuestion):
+        given += question.linear
     if isinstance(question, PullbackQuestion):
         given += question.cotangents
     else:

@@ -61,12 +61,12 @@ def pullback_question(tape: AnyTape[Any], loss: Any, cotangent: Any, wrt: Any) -
         return Asked(PullbackQuestion(node, (), _wrt(tape, wrt)), False)
     many = _is_list_of(cotangent, kind.aval)
     cotangents = [
-        _cotangent(tape, each, kind.aval) for each in (cotangent if many else [cotangent])
+        fitting_cotangent(tape, each, kind.aval) for each in (cotangent if many else [cotangent])
     ]
     return Asked(PullbackQuestion(node, cotangents, _wrt(tape, wrt)), many)
 
 
-def hvp_question(tape: AnyTape[Any], loss: Any, tangents: Any, wrt: Any) -> Asked:
+def hvp_question(tape: AnyTape[Any], loss: Any, tangents: Any, wrt: Any, linear: Any = ()) -> Asked:
     """The question of `Tape.hvp`.
 
     Raises:
@@ -76,7 +76,8 @@ def hvp_question(tape: AnyTape[Any], loss: Any, tangents: Any, wrt: Any) -> Aske
     node, kind = _loss(tape, loss)
     _check_scalar(kind.aval)
     directions, many = _directions(tape, tangents, "H·v")
-    return Asked(HvpQuestion(node, directions, _wrt(tape, wrt)), many)
+    flat = _wrt(tape, linear, "linear") or ()
+    return Asked(HvpQuestion(node, directions, _wrt(tape, wrt), linear=flat), many)
 
 
 def pushforward_question(tape: AnyTape[Any], output: Any, tangents: Any) -> Asked:
@@ -177,18 +178,18 @@ def _check_scalar(loss: Aval) -> None:
         )
 
 
-def _wrt(tape: AnyTape[Any], wrt: Any) -> list[int] | None:
+def _wrt(tape: AnyTape[Any], wrt: Any, name: str = "wrt") -> list[int] | None:
     if wrt is None:
         return None
     one = isinstance(wrt, Handle) or not isinstance(wrt, Iterable)
     given: Iterable[Any] = [wrt] if one else wrt
     nodes = []
     for position, each in enumerate(given):
-        node, kind = find_node(tape, each, f"wrt[{position}]")
+        node, kind = find_node(tape, each, f"{name}[{position}]")
         if not kind.requires_grad:
             raise make_error(
                 "MISSING_NODE",
-                f"wrt[{position}], {kind.aval} on {tape}, requires no gradient: it is a constant. Give "
+                f"{name}[{position}], {kind.aval} on {tape}, requires no gradient: it is a constant. Give "
                 "leaves, or what was computed from them.",
                 node=node,
             )
@@ -210,7 +211,12 @@ def _is_list_of(given: Any, output: Aval) -> bool:
     return depth + len(shape) > output.ndim
 
 
-def _cotangent(tape: AnyTape[Any], given: Any, output: Aval) -> NodeOrArray:
+def fitting_cotangent(tape: AnyTape[Any], given: Any, output: Aval) -> NodeOrArray:
+    """An output's cotangent, a node or an array: Python numbers and lists take the output's dtype.
+
+    Raises:
+        InvalidArgument: COTANGENT_MISMATCH.
+    """
     found = _beside(tape, given, "The cotangent")
     fitting = found.dtype_like(output)
     if found.aval.shape != output.shape or fitting is None:

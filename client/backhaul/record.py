@@ -193,6 +193,8 @@ def _beside(question: Question) -> Iterator[NodeOrArray]:
     """What is named beside the loss, or output."""
     if not isinstance(question, PushforwardQuestion):
         yield from question.wrt or ()
+    if isinstance(question, HvpQuestion):
+        yield from question.linear
     match question:
         case PullbackQuestion(cotangents=cotangents):
             yield from cotangents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Container, Sequence
+from types import CodeType
 from typing import Any, Final
 
 import numpy as np
@@ -101,6 +102,38 @@ class Recorder:
                 sources.offsets += [frame.f_lasti] * len(results)
                 self.next_id = first + len(results)
         return first
+
+    def steps_again(
+        self,
+        calls: Sequence[Call],
+        steps: Sequence[int],
+        operands: Sequence[int],
+        tensors: Sequence[Array],
+        codes: Sequence[CodeType],
+        offsets: Sequence[int],
+    ) -> None:
+        """Record steps that were recorded before, on this tape or another. The lock is held by the caller.
+
+        Args:
+            calls: the distinct calls.
+            steps: the place in ``calls`` of each step's call.
+            operands: ids of the operands of all steps; of results of these, as they will have them.
+            tensors: the arrays that the steps take.
+            codes: the code that recorded each result,
+            offsets: and where in it.
+        """
+        sources = self.sources
+        if len(sources.codes) + sources.first != self.next_id:
+            self.mend()
+        sources.codes += codes
+        columns = self.columns
+        places = [columns.place(each) for each in calls]
+        columns.steps += [places[i] for i in steps]
+        columns.operands += operands
+        columns.tensors += tensors
+        columns.nbytes += sum(each.nbytes for each in tensors)
+        sources.offsets += offsets
+        self.next_id += len(codes)
 
     def source(
         self, call: Call, arrays: Sequence[Array], type_: NodeType, operands: Sequence[int] = ()

@@ -131,6 +131,11 @@ class Session:
         """Whether it is not known of some requests if they were run."""
         return bool(self._order.doubts)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the server has ended it, and it was not made again."""
+        return self._lost is not None
+
     def execute(
         self,
         release: set[int],
@@ -138,6 +143,7 @@ class Session:
         question: Question | None = None,
         *,
         until: int | None = None,
+        spent: Sequence[int] = (),
     ) -> Steps[Answer]:
         """Send the open columns with a question.
 
@@ -146,6 +152,8 @@ class Session:
             values: nodes whose values are asked.
             question: what else is asked. The ids that it keeps answers under are not sent as steps.
             until: send the steps before this node, and release nodes before it, only; None: all.
+            spent: further nodes to release, which the question may be of: once it is answered nobody asks
+                for them.
 
         Raises:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
@@ -168,7 +176,8 @@ class Session:
             piece = recorder.columns.piece(start, stop, end)
             seq = order.committed + len(order.doubts) + 1
             released = sorted(release if until is None else filter(end.__gt__, release))
-            request, data = self._request(seq, piece, released, values, question)
+            leaving = sorted({*released, *spent}) if spent else released
+            request, data = self._request(seq, piece, leaving, values, question)
             block = request.block
             if block is not None and block.hash not in known:
                 block = replace(block, block=data)

@@ -153,6 +153,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[True] = True,
     ) -> HvpResult[Array]: ...
     @overload
@@ -162,6 +163,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[False],
     ) -> HvpResult[TrackedTensor]: ...
     @overload
@@ -171,6 +173,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[True] = True,
     ) -> list[HvpResult[Array]]: ...
     @overload
@@ -180,6 +183,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[False],
     ) -> list[HvpResult[TrackedTensor]]: ...
     @overload
@@ -189,6 +193,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Any = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: bool,
     ) -> Any: ...
     def hvp(
@@ -197,6 +202,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Any = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: bool = True,
     ) -> Any:
         """The gradients of a loss and its Hessian times a direction v. Changes nothing.
@@ -207,6 +213,9 @@ class Tape(AnyTape[TrackedTensor]):
                 answered by a list, in one round trip. Left out: the tangents that the leaves were made
                 with.
             wrt: as for `pullback`.
+            linear: tensors that are taken as linear functions of the leaves: H·v is then the Gauss-Newton
+                product, Jᵀ·H·J·v with J the Jacobian of these tensors and H the Hessian of the loss as a
+                function of them.
             fetch: as for `pullback`: False leaves gradients and H·v on the server.
 
         Returns:
@@ -227,7 +236,7 @@ class Tape(AnyTape[TrackedTensor]):
             array([ 6., 12.])
         """
         self._core.take_dropped()
-        asked = hvp_question(self, loss, tangents, wrt)
+        asked = hvp_question(self, loss, tangents, wrt, linear)
         if fetch:
             return self._hvps(asked, self._ask(loss, asked))
         with Kept(self._dropped) as kept:

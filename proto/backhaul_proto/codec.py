@@ -244,6 +244,7 @@ def write_execute(request: Execute) -> Parts:
             _write_directions(message.hvp, question.directions, arrays)
             _write_wrt(message.hvp, question.wrt)
             message.hvp.keep_from = question.keep_from
+            message.hvp.linear.extend(question.linear)
         case PushforwardQuestion() as question:
             message.pushforward.output = question.output
             _write_directions(message.pushforward, question.directions, arrays)
@@ -326,7 +327,10 @@ def read_hvp(
 ) -> HvpQuestion:
     """The question of an Execute, or of a plain Hvp, which keeps nothing."""
     directions = _read_directions(message, arrays)
-    return HvpQuestion(message.loss, directions, _read_wrt(message), keep_from)
+    check_count("nodes in linear", len(message.linear), MAX_NAMED)
+    return HvpQuestion(
+        message.loss, directions, _read_wrt(message), keep_from, list(message.linear)
+    )
 
 
 def read_pushforward(

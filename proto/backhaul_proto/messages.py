@@ -93,13 +93,15 @@ Direction = Sequence[tuple[int, NodeOrArray]]
 class HvpQuestion:
     """Gradients and H·v of ``loss``: one set a direction, or one along the leaves' own tangents.
 
-    ``keep_from`` as in `PullbackQuestion`.
+    ``keep_from`` as in `PullbackQuestion`. Nodes of ``linear`` are taken as linear functions of what they
+    were computed from: Gauss-Newton products.
     """
 
     loss: int
     directions: Sequence[Direction] = ()
     wrt: Sequence[int] | None = None
     keep_from: int = 0
+    linear: Sequence[int] = ()
 
     @property
     def set_count(self) -> int:

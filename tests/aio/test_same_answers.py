@@ -244,12 +244,24 @@ def test_the_names_are_the_same() -> None:
     }
     assert own == {
         "Connection",
+        "Pullback",
         "Tape",
         "TrackedTensor",
         "apply",
+        "batched",
         "check_grad",
         "connect",
         "contract_path",
         "fetch",
+        "gauss_newton_product",
+        "grad",
+        "hessian",
+        "hvp",
+        "jacobian",
+        "jit",
+        "jvp",
+        "value_and_grad",
+        "value_grad_and_hessian",
+        "vjp",
     }
     assert issubclass(backhaul.aio.TrackedTensor, errors.TrackedTensor)

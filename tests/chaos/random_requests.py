@@ -278,6 +278,8 @@ class World:
             message.cotangents.extend(self.operand(tensor_count) for _ in range(count))
         else:
             message.directions.extend(self.directions(tensor_count))
+        if "Hvp" in name and self.rng.random() < 0.3:
+            message.linear.extend(self.nodes(2))
         if name.endswith("Question") and "Push" not in name and self.rng.random() < 0.1:
             message.keep_from = self.rng.choice((1, 50, 1000, *_IDS))
 

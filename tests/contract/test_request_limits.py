@@ -139,6 +139,12 @@ REQUEST: dict[str, tuple[Ask, int]] = {
         ),
         bounds.MAX_NAMED,
     ),
+    "linear": (
+        lambda stub, session: stub.Hvp(
+            service_pb2.HvpRequest(session=session, loss=1, linear=nodes(bounds.MAX_NAMED + 1))
+        ),
+        bounds.MAX_NAMED,
+    ),
     "cotangents": (
         lambda stub, session: stub.Pullback(
             service_pb2.PullbackRequest(

@@ -40,8 +40,11 @@ class AwaitingCore(Core):
         values: Sequence[int] = (),
         question: Question | None = None,
         kept: Kept | None = None,
+        spent: Sequence[int] = (),
     ) -> Answer:
         """Send what was recorded, with a question; ``kept`` is for answers that stay on the server.
+
+        ``spent`` are nodes that nobody asks for after it: the server may free them as soon as it is answered.
 
         A cancelled task cancels the work on the server, and the tape goes on.
 
@@ -52,7 +55,7 @@ class AwaitingCore(Core):
         self.connection.check_loop()
         async with self._turn:
             self.check_usable()
-            work = self._asking(values, question, kept)
+            work = self._asking(values, question, kept, spent)
             try:
                 return await drive(work, self.connection.execute, self.recorder.lock)
             finally:

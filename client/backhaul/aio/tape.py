@@ -137,6 +137,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[True] = True,
     ) -> HvpResult[Array]: ...
     @overload
@@ -146,6 +147,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Direction | None = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[False],
     ) -> HvpResult[TrackedTensor]: ...
     @overload
@@ -155,6 +157,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[True] = True,
     ) -> list[HvpResult[Array]]: ...
     @overload
@@ -164,6 +167,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Sequence[Direction],
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: Literal[False],
     ) -> list[HvpResult[TrackedTensor]]: ...
     @overload
@@ -173,6 +177,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Any = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: bool,
     ) -> Any: ...
     async def hvp(
@@ -181,6 +186,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         tangents: Any = None,
         wrt: Iterable[Node] | None = None,
+        linear: Iterable[Node] = (),
         fetch: bool = True,
     ) -> Any:
         """The gradients of a loss and H·v; as `backhaul.Tape.hvp`, with the same arguments and errors.
@@ -196,7 +202,7 @@ class Tape(AnyTape[TrackedTensor]):
             array([ 6., 12.])
         """
         self._core.take_dropped()
-        asked = hvp_question(self, loss, tangents, wrt)
+        asked = hvp_question(self, loss, tangents, wrt, linear)
         if fetch:
             return self._hvps(asked, await self._ask(loss, asked))
         with Kept(self._dropped) as kept:

@@ -393,16 +393,18 @@ class LeafTangent(_message.Message):
     def __init__(self, leaf: _Optional[int] = ..., tangent: _Optional[_Union[_graph_pb2.Operand, _Mapping]] = ...) -> None: ...
 
 class HvpRequest(_message.Message):
-    __slots__ = ("session", "loss", "directions", "wrt")
+    __slots__ = ("session", "loss", "directions", "wrt", "linear")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     DIRECTIONS_FIELD_NUMBER: _ClassVar[int]
     WRT_FIELD_NUMBER: _ClassVar[int]
+    LINEAR_FIELD_NUMBER: _ClassVar[int]
     session: SessionRef
     loss: int
     directions: _containers.RepeatedCompositeFieldContainer[Direction]
     wrt: Wrt
-    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., loss: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ...) -> None: ...
+    linear: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., loss: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ..., linear: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class HvpResponse(_message.Message):
     __slots__ = ("value", "sets")
@@ -485,16 +487,18 @@ class PullbackQuestion(_message.Message):
     def __init__(self, loss: _Optional[int] = ..., cotangents: _Optional[_Iterable[_Union[_graph_pb2.Operand, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ..., keep_from: _Optional[int] = ...) -> None: ...
 
 class HvpQuestion(_message.Message):
-    __slots__ = ("loss", "directions", "wrt", "keep_from")
+    __slots__ = ("loss", "directions", "wrt", "keep_from", "linear")
     LOSS_FIELD_NUMBER: _ClassVar[int]
     DIRECTIONS_FIELD_NUMBER: _ClassVar[int]
     WRT_FIELD_NUMBER: _ClassVar[int]
     KEEP_FROM_FIELD_NUMBER: _ClassVar[int]
+    LINEAR_FIELD_NUMBER: _ClassVar[int]
     loss: int
     directions: _containers.RepeatedCompositeFieldContainer[Direction]
     wrt: Wrt
     keep_from: int
-    def __init__(self, loss: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ..., keep_from: _Optional[int] = ...) -> None: ...
+    linear: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, loss: _Optional[int] = ..., directions: _Optional[_Iterable[_Union[Direction, _Mapping]]] = ..., wrt: _Optional[_Union[Wrt, _Mapping]] = ..., keep_from: _Optional[int] = ..., linear: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PushforwardQuestion(_message.Message):
     __slots__ = ("output", "directions")

@@ -7,7 +7,7 @@ this pass made itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -54,12 +54,14 @@ def hvp(
     loss: Node,
     directions: Sequence[Mapping[Node, Array]],
     wrt: Sequence[Node] | None,
+    linear: Sequence[Node] = (),
 ) -> list[tuple[Gradients, Gradients]]:
     """Gradients and H·v of the loss, one pair a direction; see `Tape.hvp`."""
     order, wanted, needed = route(loss, wrt)
+    flat = _reached(linear)
     seed = _one(engine, loss)
     return [
-        _along(engine, loss, seed, direction, order, wanted, needed, wrt)
+        _along(engine, loss, seed, direction, order, wanted, needed, wrt, flat)
         for direction in directions or (_own_tangents(order),)
     ]
 
@@ -91,7 +93,9 @@ def _along(
     wanted: set[Node] | None,
     needed: set[Node] | None,
     wrt: Sequence[Node] | None,
+    flat: set[Node],
 ) -> tuple[Gradients, Gradients]:
+    """One pair; ``flat`` are nodes that cotangents pass as if their ops were linear."""
     tangents, residuals = push(engine.plain, order, direction)
 
     def value(node: Node) -> Any:
@@ -103,6 +107,8 @@ def _along(
         return Dual(node.value, tangent)
 
     def view(node: Node) -> View:
+        if node in flat:  # the transpose of its Jacobian, which moves along no direction
+            return node.value, node.operands, node.residual
         operands = [
             dual(x, tangents.get(each)) for x, each in zip(node.operands, node.inputs, strict=True)
         ]
@@ -274,14 +280,7 @@ def route(
     loss: Node, wrt: Sequence[Node] | None
 ) -> tuple[list[Node], set[Node] | None, set[Node] | None]:
     """What the loss reaches, latest first; which of it is wanted; which is to be sent cotangents."""
-    seen = {loss}
-    stack = [loss]
-    while stack:
-        for each in stack.pop().inputs:
-            if each.requires_grad and each not in seen:
-                seen.add(each)
-                stack.append(each)
-    order = sorted(seen, key=_serial, reverse=True)
+    order = sorted(_reached([loss]), key=_serial, reverse=True)
     if wrt is None:
         return order, None, None
     wanted = set(wrt)
@@ -290,6 +289,18 @@ def route(
         if node in wanted or not needed.isdisjoint(node.inputs):
             needed.add(node)
     return order, wanted, needed
+
+
+def _reached(nodes: Iterable[Node]) -> set[Node]:
+    """These nodes, and those of what they were computed from that require a gradient."""
+    seen = set(nodes)
+    stack = [*seen]
+    while stack:
+        for each in stack.pop().inputs:
+            if each.requires_grad and each not in seen:
+                seen.add(each)
+                stack.append(each)
+    return seen
 
 
 def _with_zeros(engine: Engine, found: Gradients, wrt: Sequence[Node] | None) -> Gradients:

@@ -147,6 +147,7 @@ class Tape:
         loss: Node,
         directions: Sequence[Mapping[Node, Array]] = (),
         wrt: Sequence[Node] | None = None,
+        linear: Sequence[Node] = (),
     ) -> list[tuple[Gradients, Gradients]]:
         """(gradients, H·v) pairs: one a direction, or one along the leaves' own tangents.
 
@@ -154,6 +155,8 @@ class Tape:
             loss: a real node of one element that requires a gradient.
             directions: leaves and their tangents; leaves left out have a zero tangent.
             wrt: as in `pullback`.
+            linear: nodes that are taken as linear functions of what they were computed from, so that
+                H·v is the Gauss-Newton product.
 
         Raises:
             MissingNode, NonScalarLoss, TangentShapeMismatch, HvpNotSupported, InvalidArgument
@@ -161,7 +164,11 @@ class Tape:
         """
         self._check_loss(loss, ())
         self._check_directions(directions)
-        return passes.hvp(self.engine, loss, directions, wrt)
+        for each in linear:
+            if each.error is not None:
+                raise each.error
+            check_requires_grad("node of linear", describe(each))
+        return passes.hvp(self.engine, loss, directions, wrt, linear)
 
     def pushforward(
         self, output: Node, directions: Sequence[Mapping[Node, Array]] = ()

@@ -101,12 +101,18 @@ def check(question: Question, described: Callable[[int], Described], has_tangent
         )
     if isinstance(question, PushforwardQuestion):
         return
-    for each in question.wrt or ():
-        wanted = described(each)
-        if not wanted.requires_grad:
+    _check_named("wrt", question.wrt or (), described)
+    if isinstance(question, HvpQuestion):
+        _check_named("linear", question.linear, described)
+
+
+def _check_named(what: str, nodes: Sequence[int], described: Callable[[int], Described]) -> None:
+    for each in nodes:
+        named = described(each)
+        if not named.requires_grad:
             raise make_error(
                 "MISSING_NODE",
-                f"wrt names {wanted.name}, which requires no gradient.",
+                f"{what} names {named.name}, which requires no gradient.",
                 node=each,
             )
 
@@ -168,7 +174,7 @@ def ask(
         directions = along(question.directions)
         if keep is not None and keep.before is not None:
             return Asked(found, value, keep.before)
-        pairs = tape.hvp(asked, directions, wrt)
+        pairs = tape.hvp(asked, directions, wrt, [sound(each) for each in question.linear])
     if keep is not None:
         return Asked(found, value, [keep.set(*pair) for pair in pairs])
     return Asked(found, value, [_set(engine, *pair) for pair in pairs])
