@@ -306,17 +306,16 @@ class Session:
         claim: Claim | None,
     ) -> None:
         """Set aside what a request may use, of its device and of the host."""
-        transit = self._transit
-        if transit is None:
-            self._budget.admit(request, plan, inputs, base_id, claim)
+        self._budget.admit(request, plan, inputs, base_id, claim)
+        if self._transit is None:
             return
-        sent = sum(each.nbytes for each in request.tensors)
-        answered = answer_bytes(request, plan, inputs, base_id, self._nodes)
-        transit.admit(sent + answered, claim)
+        # Last, so that what came with the request stays set aside on the host until it runs.
         try:
-            self._budget.admit(request, plan, inputs, base_id, claim)
+            sent = sum(each.nbytes for each in request.tensors)
+            answered = answer_bytes(request, plan, inputs, base_id, self._nodes)
+            self._transit.admit(sent + answered, claim)
         except BaseException:
-            transit.done()
+            self._budget.done()
             raise
 
     # The block
