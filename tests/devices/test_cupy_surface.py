@@ -158,6 +158,41 @@ def test_the_solvers_take_what_we_give_them(module: str, name: str, parameters: 
     assert name in [each.name for node in imports for each in node.names]
 
 
+@pytest.mark.parametrize("dtype", ["float", "double", "complex<float>", "complex<double>"])
+def test_our_kernel_is_compiled_for_each_dtype(dtype: str) -> None:
+    """By NVRTC, with CuPy's headers: as CuPy itself would, but for no GPU in particular."""
+    nvrtc = cupy.cuda.compiler.nvrtc
+    try:
+        nvrtc.getVersion()
+    except (ImportError, RuntimeError, OSError) as error:
+        pytest.skip(f"NVRTC is not installed: {error}")
+    from backhaul_server.engine.cupy_scans import KERNEL
+
+    headers = Path(cupy.__file__).parent / "_core" / "include"
+    source = f"""
+        #include <cupy/complex.cuh>
+        #include <cupy/carray.cuh>
+        typedef {dtype} T;
+        typedef CArray<T, 1, true, true> Array;
+        extern "C" __global__ void scan(
+            const Array a, const Array b, long long n, long long step, bool reverse, Array y,
+            CIndexer<1> _ind
+        ) {{
+            CUPY_FOR(i, _ind.size()) {{ {KERNEL.operation} }}
+        }}
+    """
+    folders = [
+        headers,
+        *(headers / "cupy" / "_cccl" / each for each in ("libcudacxx", "cub", "thrust")),
+    ]
+    program = nvrtc.createProgram(source, "scan.cu", [], [])
+    nvrtc.compileProgram(
+        program,
+        ["--std=c++17", "--gpu-architecture=compute_80", *(f"-I{each}" for each in folders)],
+    )
+    assert b"scan" in nvrtc.getPTX(program)
+
+
 # Errors, as CuPy raises them
 
 
