@@ -29,12 +29,14 @@ class CountedNamespace(ArrayApiNamespace):
         fetched: shapes of what came back.
         lanes: made so far, each with what happened in it.
         failure: raised at the end of work in a lane, when there is one.
+        no_lane: raised in place of a new lane, when there is one.
     """
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, ...]] = []
         self.fetched: list[tuple[int, ...]] = []
         self.lanes: list[CountedLane] = []
+        self.no_lane: Exception | None = None
         self.failure: Exception | None = None
         super().__init__(array_api_strict, ON_HOST, array_api_strict.Device("device1"))
 
@@ -47,6 +49,8 @@ class CountedNamespace(ArrayApiNamespace):
         return super().to_host(x)
 
     def lane(self) -> Lane:
+        if self.no_lane is not None:
+            raise self.no_lane
         self.lanes.append(CountedLane(self))
         return self.lanes[-1]
 
@@ -81,24 +85,29 @@ class TwoDevices:
         target: where the server is.
     """
 
-    def __init__(self, *, device_memory: int = 1 << 30, **settings: Any) -> None:
+    def __init__(
+        self, *, device_memory: int = 1 << 30, address: str = "127.0.0.1:0", **settings: Any
+    ) -> None:
         self.xp = CountedNamespace()
         second = Accelerator(NAME, "array-api-strict", self.xp, device_memory)
         self.dispatcher = Dispatcher(Engine(), accelerators=[second], **settings)
-        self.server = Server(self.dispatcher, ["127.0.0.1:0"])
+        self.server = Server(self.dispatcher, [address])
         self.server.start()
         self.target = self.server.targets[0]
 
 
 @contextmanager
-def two_devices(*, device_memory: int = 1 << 30, **settings: Any) -> Iterator[TwoDevices]:
+def two_devices(
+    *, device_memory: int = 1 << 30, address: str = "127.0.0.1:0", **settings: Any
+) -> Iterator[TwoDevices]:
     """Such a server, stopped at the end.
 
     Args:
         device_memory: of the second device.
+        address: where it listens.
         settings: of the dispatcher.
     """
-    made = TwoDevices(device_memory=device_memory, **settings)
+    made = TwoDevices(device_memory=device_memory, address=address, **settings)
     try:
         yield made
     finally:

@@ -157,7 +157,7 @@ def test_cupys_own_pool_is_bounded_and_its_error_typed(gpu: Accelerator) -> None
 
 def test_an_index_out_of_range_is_an_error_though_cupy_wraps_it(connection: bh.Connection) -> None:
     with bh.Tape(connection) as tape:
-        y = tape.leaf(np.arange(3.0))[np.array([0, 3])]
+        y = tape.leaf(np.arange(3.0))[tape.constant(np.array([0, 3]))]
         with pytest.raises(InvalidArgument) as caught:
             y.numpy()
     assert caught.value.reason == "INDEX_OUT_OF_RANGE"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from tests.chaos.restarted import free_port
 from tests.devices.second import NAME, TwoDevices, two_devices
 
 import backhaul as bh
@@ -180,6 +181,32 @@ def test_a_path_is_told_for_the_memory_of_the_tapes_device() -> None:
             return sum(each.kept for each in path.steps)
 
         assert kept(small) < kept(large)
+
+
+def test_a_tape_that_is_made_again_is_on_its_device() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with bh.connect(address, timeout=30, recover=True) as connection:
+        with two_devices(address=address):
+            tape = bh.Tape(connection, device=NAME)
+            x = tape.leaf(np.ones(2))
+            assert bh.sum(x).numpy() == 2
+        with two_devices(address=address) as second:
+            np.testing.assert_array_equal(tape.pullback(bh.sum(x * x))[x], [2, 2])
+            assert second.xp.sent == [(2,)]
+            assert [each.info.device for each in connection.sessions()] == [NAME]
+
+
+def test_a_session_that_cannot_begin_there_leaves_nothing(
+    two: TwoDevices, connection: bh.Connection
+) -> None:
+    two.xp.no_lane = make_error("DEVICE_FAILED", "It failed.", device=NAME)
+    loss = bh.sum(bh.Tape(connection, device=NAME).leaf(np.ones(1)))
+    with pytest.raises(InternalError, match="It failed"):
+        loss.numpy()
+    assert two.dispatcher.session_count == 0
+    two.xp.no_lane = None
+    two.dispatcher.pool.quotas = Quotas(sessions=1)
+    assert bh.sum(bh.Tape(connection, device=NAME).leaf(np.ones(1))).numpy() == 1
 
 
 # Memory

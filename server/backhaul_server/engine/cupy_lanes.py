@@ -42,7 +42,7 @@ class CupyLane:
         self._device = cupy.cuda.Device(number)
         self._name = f"cuda:{number}"
         self._limit = limit
-        with self._device:
+        with translated(self._name, limit), self._device:
             self._stream = cupy.cuda.Stream(non_blocking=True)
         self._staging = Staging(_Copier(self._stream), STAGED)
 

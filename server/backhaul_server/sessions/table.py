@@ -140,6 +140,7 @@ class SessionTable:
             if session is None
             else session.memory_limit
         )
+        limit = min(limit, self._devices.host.pool.of_one_principal)  # they come by its memory
         if nbytes > limit:
             raise make_error(
                 "MEMORY_LIMIT_EXCEEDED",
@@ -283,19 +284,26 @@ class SessionTable:
         limit = place.engines.limit_of(memory_limit)
         engine = place.engines.of(limit)
         lease = Lease(self._lease_of(lease_seconds), self._clock)
-        session = Session(
-            engine,
-            self._blocks,
-            key[0],
-            self._epoch,
-            self._clock(),
-            limit,
-            place.pool,
-            lease,
-            self._work,
-            place.name,
-            None if place is self._devices.host else Transit(self._devices.host.pool, key[0]),
-        )
+        host = self._devices.host
+        transit = None if place is host else Transit(host.pool, key[0])
+        try:
+            session = Session(
+                engine,
+                self._blocks,
+                key[0],
+                self._epoch,
+                self._clock(),
+                limit,
+                place.pool,
+                lease,
+                self._work,
+                place.name,
+                transit,
+            )
+        except BaseException:
+            if transit is not None:
+                transit.close()
+            raise
         self._sessions[key] = session
         return session
 
