@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, NamedTuple
@@ -43,10 +44,12 @@ class RecordedNamespace(ArrayApiNamespace):
 
     Attributes:
         calls: by function, how it was called.
+        counts: how often.
     """
 
     def __init__(self) -> None:
         self.calls: dict[str, set[Taken]] = {}
+        self.counts: Counter[str] = Counter()
         super().__init__(array_api_strict, ON_HOST, array_api_strict.Device("device1"))
 
     def __getattr__(self, name: str) -> Any:
@@ -65,6 +68,7 @@ class RecordedNamespace(ArrayApiNamespace):
     def _wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **keywords: Any) -> Any:
             result = function(*args, **keywords)
+            self.counts[name] += 1
             taken = Taken(tuple(map(self._kind, args)), frozenset(keywords), self._dtype(result))
             self.calls.setdefault(name, set()).add(taken)
             return result
