@@ -134,7 +134,7 @@ test-gpu: $(VENV)/.stamp-dev $(if $(CUDA),$(VENV)/.stamp-cuda$(CUDA)) ## the tes
 
 $(VENV)/.stamp-cuda%: $(VENV)/.stamp-dev
 	@echo "installing backhaul[cuda$*] into $(VENV)"
-	@$(BIN)/python $(PIP) install -c $(LOCK) -e '.[dev,cuda$*]'
+	@$(BIN)/python $(PIP) install -c $(LOCK) -e '.[dev,cuda$*]' 'cupy-cuda$*x[ctk]'
 	@touch $@
 
 # ENVOY=path: another one than the package's.

@@ -83,6 +83,9 @@ def serve(settings: ServerSettings) -> int:
     worker = TurnsWorker(lanes)
     names = settings.devices.split(",")
     accelerators = open_all(names, settings.device_memory)
+    for each in accelerators:
+        facts = {"device": each.name, "model": each.model, "bytes": each.memory}
+        log.info("device opened", extra=facts)
     trimmer = Trimmer(give_back) if keeps else None
     dispatcher = Dispatcher(
         Engine(),

@@ -65,6 +65,21 @@ def test_a_gpu_without_a_driver_is_refused() -> None:
     assert "driver" in str(caught.value)
 
 
+def test_without_the_libraries_of_cuda_it_is_said_how_to_get_them() -> None:
+    pytest.importorskip("cupy", reason="CuPy is not installed")
+    try:
+        import cupyx.scipy.linalg  # noqa: F401  it loads cuBLAS
+    except ImportError:
+        pass
+    else:
+        pytest.skip("they are there")
+    from backhaul_server.engine.cupy_devices import check_libraries
+
+    with pytest.raises(BackhaulError, match=r"pip install 'cupy-cuda12x\[ctk\]'") as caught:
+        check_libraries("cuda:0")
+    assert caught.value.reason == "DEVICE_UNAVAILABLE"
+
+
 def test_a_server_that_lacks_its_device_does_not_start() -> None:
     command = [sys.executable, "-m", "backhaul", "serve", "--port", "0", "--devices", "cuda:99"]
     ended = subprocess.run(

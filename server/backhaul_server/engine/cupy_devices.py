@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
 from backhaul_proto.errors import BackhaulError, make_error
@@ -39,7 +40,8 @@ def open_cuda(number: int, memory: int | None = None) -> CudaDevice:
         memory: bytes that all sessions may use there together; None: four fifths of what is free.
 
     Raises:
-        InvalidArgument: DEVICE_UNAVAILABLE: CuPy, a driver or the GPU is missing, or has not so much memory.
+        InvalidArgument: DEVICE_UNAVAILABLE: CuPy, a driver, the GPU or CUDA's libraries are missing, or it
+            has not so much memory.
     """
     cupy = _cupy(number)
     name = f"cuda:{number}"
@@ -51,6 +53,7 @@ def open_cuda(number: int, memory: int | None = None) -> CudaDevice:
             f"This machine has no {name}: of GPUs it shows {there} to this process. Name one of these, or "
             "look at CUDA_VISIBLE_DEVICES.",
         )
+    check_libraries(name)
     try:
         device = cupy.cuda.Device(number)
         free, _ = device.mem_info
@@ -94,6 +97,24 @@ def _cupy(number: int) -> Any:
             "'backhaul[cuda12]', or 'backhaul[cuda13]'.",
         )
     return cupy
+
+
+def check_libraries(name: str) -> None:
+    """Check that CUDA's libraries can be loaded, which CuPy does only when they are first used.
+
+    Raises:
+        InvalidArgument: DEVICE_UNAVAILABLE.
+    """
+    try:
+        import_module("cupyx.scipy.linalg")  # cuBLAS and cuSOLVER
+        import_module("cupy.cuda.compiler").nvrtc.getVersion()
+    except (ImportError, OSError, RuntimeError) as error:
+        raise _unavailable(
+            name,
+            f"{name} needs the libraries of CUDA (cuBLAS, cuSOLVER, NVRTC), which cannot be loaded: {error} "
+            "Install them beside CuPy, pip install 'cupy-cuda12x[ctk]' (or cupy-cuda13x[ctk]), or NVIDIA's "
+            "CUDA toolkit.",
+        ) from None
 
 
 def _counted(cupy: Any, name: str) -> int:
