@@ -14,25 +14,67 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.special
+from tests.server.engine.points import Point
+from tests.server.engine.test_strict_namespace import CASES, answers, within_ulps
 
-from backhaul_server.engine.arrays import numpy_namespace
+from backhaul_server.engine.arrays import Namespace, numpy_namespace
+from backhaul_server.engine.engine import Engine
 
 XP = numpy_namespace()
 Array = np.ndarray[Any, Any]
 
 
+class Scan:
+    """What our kernel does, in Python, with what it is given: a lane after the other."""
+
+    def __init__(self, *_: str) -> None: ...
+
+    def __call__(
+        self, a: Array, b: Array, n: int, step: int, reverse: bool, y: Array, *, size: int
+    ) -> None:
+        a, b, out = a.reshape(-1), b.reshape(-1), y.reshape(-1)
+        for lane in range(size):
+            first = lane // step * n * step + lane % step
+            places = [first + (n - 1 - k if reverse else k) * step for k in range(n)]
+            out[places[0]] = before = b[places[0]]
+            for at in places[1:]:
+                out[at] = before = a[at] * before + b[at]
+
+
+def _solve_triangular(a: Array, b: Array, trans: str, lower: bool, unit_diagonal: bool) -> Array:
+    """As CuPy's, which takes stacks of equal shape, and not every SciPy does."""
+    assert a.shape[:-2] == b.shape[:-2]
+    found: Array = XP.solve_triangular(a, b, lower=lower, trans=trans, unit_diagonal=unit_diagonal)
+    return found
+
+
 def _on_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A module of the engine, anew, that takes NumPy for CuPy."""
-    extensions = ModuleType("cupyx")
+    stand_in, extensions = ModuleType("cupy"), ModuleType("cupyx")
+    vars(stand_in).update({each: getattr(np, each) for each in dir(np) if each[0] != "_"})
+    vars(stand_in)["ElementwiseKernel"] = Scan
     vars(extensions)["scatter_add"] = np.add.at
-    science = ModuleType("cupyx.scipy")
-    vars(science)["linalg"] = scipy.linalg
-    for each, module in (("cupy", np), ("cupyx", extensions), ("cupyx.scipy", science)):
-        monkeypatch.setitem(sys.modules, each, module)
-    monkeypatch.delitem(sys.modules, name, raising=False)
+    science, linalg = ModuleType("cupyx.scipy"), ModuleType("cupyx.scipy.linalg")
+    vars(science).update(linalg=linalg, special=scipy.special)
+    vars(linalg).update(
+        lu_factor=scipy.linalg.lu_factor,
+        lu_solve=scipy.linalg.lu_solve,
+        solve_triangular=_solve_triangular,
+    )
+    for each in (stand_in, extensions, science):
+        monkeypatch.setitem(sys.modules, each.__name__, each)
+    on_cupy = _without_ours()
     made = importlib.import_module(name)
-    monkeypatch.delitem(sys.modules, name)
+    _without_ours()
+    sys.modules.update(on_cupy)
     return made
+
+
+def _without_ours() -> dict[str, ModuleType]:
+    """Our modules on CuPy, taken out of those that are imported."""
+    ours = [each for each in sys.modules if each.startswith("backhaul_server.engine.cupy_")]
+    return {each: sys.modules.pop(each) for each in ours}
 
 
 @pytest.fixture
@@ -87,23 +129,11 @@ def test_systems(
 @pytest.mark.parametrize(("a_shape", "b_shape"), SHAPES)
 def test_triangular_systems(
     linalg: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
     a_shape: tuple[int, ...],
     b_shape: tuple[int, ...],
     lower: bool,
     how: str,
 ) -> None:
-    def stacked(a: Array, b: Array, trans: str, lower: bool, unit_diagonal: bool) -> Array:
-        """CuPy's takes stacks of equal shape, which not every SciPy does."""
-        assert a.shape[:-2] == b.shape[:-2]
-        found: Array = XP.solve_triangular(
-            a, b, lower=lower, trans=trans, unit_diagonal=unit_diagonal
-        )
-        return found
-
-    fake = ModuleType("linalg")
-    vars(fake)["solve_triangular"] = stacked
-    vars(sys.modules["cupyx.scipy"])["linalg"] = fake
     a = _drawn(a_shape, "complex128", 1) + 2 * np.eye(a_shape[-1])
     b = _drawn(b_shape, "float64", 2)
     keywords: dict[str, Any] = {"lower": lower, "trans": how, "unit_diagonal": False}
@@ -163,3 +193,16 @@ def test_what_is_out_of_range_is_an_error_for_a_library_that_wraps(
         indexing.check(x.shape, key)
     with pytest.raises(IndexError, match="out of bounds"):
         indexing.add_at(x, key, 1.0)
+
+
+def test_every_op_with_what_we_supply_gives_numpys_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values, gradients and H·v of all samples, by our functions where CuPy has none or others."""
+    arrays = _on_numpy("backhaul_server.engine.cupy_arrays", monkeypatch)
+    ours = Engine(Namespace("ours", sys.modules["cupy"], arrays.SUPPLIED))
+    numpys = Engine()
+    for case in CASES:
+        expected, got = (answers(each, Point(each, *case.values)) for each in (numpys, ours))
+        assert got.keys() == expected.keys()
+        for what, found in got.items():
+            for x, y in zip(found, expected[what], strict=True):
+                within_ulps(x, y, 256)

@@ -10,8 +10,8 @@ from typing import Any, Final
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_server.engine.arrays import Namespace
 
-OLDEST: Final = (14, 0)
-"""The first release of CuPy whose dtypes promote as NumPy 2's do."""
+OLDEST: Final = (14, 2)
+"""The release of CuPy that our calls were checked against. From 14 on its dtypes promote as NumPy 2's do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _cupy(number: int) -> Any:
     if release < OLDEST:
         raise _unavailable(
             name,
-            f"{name} needs CuPy 14 or newer, and {cupy.__version__} is installed: pip install --upgrade "
+            f"{name} needs CuPy 14.2 or newer, and {cupy.__version__} is installed: pip install --upgrade "
             "'backhaul[cuda12]', or 'backhaul[cuda13]'.",
         )
     return cupy
