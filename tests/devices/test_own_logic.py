@@ -206,3 +206,36 @@ def test_every_op_with_what_we_supply_gives_numpys_numbers(monkeypatch: pytest.M
         for what, found in got.items():
             for x, y in zip(found, expected[what], strict=True):
                 within_ulps(x, y, 256)
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 0.1, -0.1, 3.0, -7.5, 1e20, -1e20, 5e-324, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+def test_division_is_numpys_at_the_edges(
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str
+) -> None:
+    ours = getattr(_on_numpy("backhaul_server.engine.cupy_arithmetic", monkeypatch), name)
+    edges = [-7, -3, -1, 1, 2, 3, 10] if dtype == "int64" else EDGES
+    a, b = np.meshgrid(*[np.array(edges, dtype)] * 2)
+    with np.errstate(all="ignore"):
+        got, expected = ours(a, b), getattr(np, name)(a, b)
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
+def test_powers_and_angles_are_numpys_at_the_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = _on_numpy("backhaul_server.engine.cupy_arithmetic", monkeypatch)
+    exponents = np.array([2, 1 + 1j, 0, -1, 1j, -0.5 + 2j])
+    with np.errstate(all="ignore"):
+        for base in (0, 2 - 1j):
+            a = np.full(6, base, "complex128")
+            np.testing.assert_array_equal(ours.power(a, exponents), a**exponents)
+        np.testing.assert_array_equal(ours.power(np.array(EDGES), 2.5), np.array(EDGES) ** 2.5)
+    np.testing.assert_array_equal(ours.power(np.array([0j, 2]), 2.0), [0, 4])
+    np.testing.assert_array_equal(ours.power(np.array([2, 3]), np.array([3, 0])), [8, 1])
+    with pytest.raises(ValueError, match="negative integer powers"):
+        ours.power(np.array([2]), np.array([-1]))
+    np.testing.assert_array_equal(ours.angle(np.array(EDGES)), np.angle(np.array(EDGES)))

@@ -19,6 +19,7 @@ from backhaul_server.engine import composed
 from backhaul_server.engine.arrays import Array, Namespace
 from backhaul_server.engine.composed_matrices import expm
 from backhaul_server.engine.composed_scans import cumulative_logsumexp
+from backhaul_server.engine.cupy_arithmetic import angle, floor_divide, power, remainder
 from backhaul_server.engine.cupy_indexing import add_at, getitem
 from backhaul_server.engine.cupy_lanes import CupyLane
 from backhaul_server.engine.cupy_linalg import lu_factor, lu_solve, solve_triangular
@@ -112,7 +113,7 @@ def _vecdot(a: Array, b: Array, axis: int = -1) -> Array:
 
 SUPPLIED: Final[Mapping[str, Callable[..., Any]]] = {
     "add_at": add_at,
-    "angle": cupy.angle,
+    "angle": angle,
     "argsort": _argsort,
     "astype": _astype,
     "compact": cupy.ascontiguousarray,
@@ -124,6 +125,7 @@ SUPPLIED: Final[Mapping[str, Callable[..., Any]]] = {
     "erfc": special.erfc,
     "erfinv": special.erfinv,
     "expm": partial(expm, cupy),
+    "floor_divide": floor_divide,
     "getitem": getitem,
     "imag": _imag,
     "lgamma": special.gammaln,
@@ -138,14 +140,17 @@ SUPPLIED: Final[Mapping[str, Callable[..., Any]]] = {
     "matrix_transpose": attrgetter("mT"),
     "permute_dims": _permute_dims,
     "polygamma": _polygamma,
+    "pow": power,
     "put_in_order": partial(composed.put_in_order, cupy),
     "real": _real,
+    "remainder": remainder,
     "reshape": _reshape,
     "sigmoid": _sigmoid,
     "solve_triangular": solve_triangular,
     "unstack": _unstack,
     "vecdot": _vecdot,
-    "xlog1py": special.xlog1py,
+    # CuPy's own gives 0 for a NaN beside a 0.
+    "xlog1py": partial(composed.xlog1py, cupy),
     "xlogy": special.xlogy,
 }
 """What rules need and CuPy has not under this name, or otherwise than NumPy. The rest is CuPy's own."""
