@@ -141,8 +141,15 @@ test: $(VENV)/.stamp-dev ## the fast tests (PYTEST_ARGS='-k chain -x', TEST_WORK
 
 TEST_WORKERS ?= auto
 
-test-gpu: $(VENV)/.stamp-dev ## the tests that need an accelerator
-	@$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS) $(call or_mend,$(BIN)/python -m pytest -m gpu --lf -x)
+# Status 2 when there is no GPU: then nothing was run, and the report says so too.
+GPU_REPORT ?= build/gpu-report.json
+test-gpu: $(VENV)/.stamp-dev $(if $(CUDA),$(VENV)/.stamp-cuda$(CUDA)) ## the tests that need a GPU, with a report (CUDA=12 or 13: install CuPy first)
+	@$(BIN)/python -m tests.devices.run --report '$(GPU_REPORT)' $(PYTEST_ARGS)
+
+$(VENV)/.stamp-cuda%: $(VENV)/.stamp-dev
+	@echo "installing backhaul[cuda$*] into $(VENV)"
+	@$(BIN)/python $(PIP) install -c $(LOCK) -e '.[dev,cuda$*]' 'cupy-cuda$*x[ctk]'
+	@touch $@
 
 # ENVOY=path: another one than the package's.
 ENVOY ?= $(ENVOY_VENV)/bin/envoy

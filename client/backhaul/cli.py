@@ -151,6 +151,7 @@ def ping(
             "version": info.version,
             "protocol": info.protocol,
             "backend": info.backend,
+            "devices": [each.name for each in info.devices],
             "count": count,
             "min_ms": low,
             "max_ms": high,
@@ -160,7 +161,9 @@ def ping(
     took = f"{middle:.2f} ms"
     if count > 1:
         took = f"{count} round trips, ms: min {low:.2f}, median {middle:.2f}, max {high:.2f}"
-    print(f"{connection.target}: backhaul {info.version} ({info.protocol}, {info.backend}), {took}")
+    others = ", ".join(each.name for each in info.devices)
+    backend = f"{info.backend} on {others}" if len(info.devices) > 1 else info.backend
+    print(f"{connection.target}: backhaul {info.version} ({info.protocol}, {backend}), {took}")
 
 
 @app.command()

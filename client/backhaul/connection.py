@@ -153,13 +153,15 @@ class AnyConnection:
         """A copy of an array in C order, which nobody else holds, where it is to be sent from."""
         return frozen(array)
 
-    def session(self, recorder: Recorder, memory_limit: int = 0, lease: float = 0.0) -> Session:
+    def session(
+        self, recorder: Recorder, memory_limit: int = 0, lease: float = 0.0, device: str = ""
+    ) -> Session:
         """A new session for a tape."""
         from backhaul.session import Session
 
         limit = self._endpoint.recover_bytes
         record = None if limit is None else Record(limit)
-        return Session(self.known_blocks, recorder, memory_limit, lease, record)
+        return Session(self.known_blocks, recorder, memory_limit, lease, record, device)
 
     def _retries(self) -> Retries:
         return Retries(patience=0.0 if self._endpoint.recover_bytes is None else WAITED_FOR)
@@ -323,10 +325,11 @@ class Connection(AnyConnection):
         )
 
     def contract_path(
-        self, avals: tuple[Aval, ...], attributes: Attributes, memory_limit: int
+        self, avals: tuple[Aval, ...], attributes: Attributes, memory_limit: int, device: str = ""
     ) -> ContractionCost:
         """How the server would contract an einsum."""
-        return self._ready().contract_path(avals, attributes, memory_limit, timeout=self.timeout)
+        ready = self._ready()
+        return ready.contract_path(avals, attributes, memory_limit, device, timeout=self.timeout)
 
     def close_session(self, session: bytes, epoch: bytes) -> None:
         """Close a session if the server can be reached; if not, its lease ends it."""

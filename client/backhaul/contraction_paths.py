@@ -148,7 +148,9 @@ def contract_path(
             "What the server says of an einsum",
             "Write `await bh.contract_path(...)`, with bh the module backhaul.aio.",
         )
-    return query.explained(asked.contract_path(query.avals, query.attributes, query.memory_limit))
+    return query.explained(
+        asked.contract_path(query.avals, query.attributes, query.memory_limit, query.device)
+    )
 
 
 def check_connection(given: Any, kind: type[AnyConnection]) -> None:
@@ -168,6 +170,7 @@ class ContractionQuery(NamedTuple):
         avals: of its operands.
         attributes: of the op.
         memory_limit: of the tape that it would run on; 0: what the server allows.
+        device: of that tape; empty: the server's default.
         connection: that of the first tensor's tape; None when there is no tensor.
         subscripts: as they were given; empty for lists of labels.
     """
@@ -176,6 +179,7 @@ class ContractionQuery(NamedTuple):
     avals: tuple[Aval, ...]
     attributes: Attributes
     memory_limit: int
+    device: str
     connection: AnyConnection | None
     subscripts: str
 
@@ -210,6 +214,7 @@ def contraction_query(
         avals,
         attributes,
         limit if core is None else limit or core.memory_limit,
+        "" if core is None else core.device,
         None if core is None else core.connection,
         plain.get("subscripts", ""),
     )

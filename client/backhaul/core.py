@@ -58,19 +58,25 @@ class Core(ABC):
         dropped: ids of handles that are gone. Finalizers append; requests take them along.
         closed: whether the tape was closed.
         memory_limit: bytes that the session may use; 0: what the server allows.
+        device: where it computes; empty: the server's default.
     """
 
     def __init__(
-        self, connection: AnyConnection, memory_limit: int = 0, lease: float = 0.0
+        self,
+        connection: AnyConnection,
+        memory_limit: int = 0,
+        lease: float = 0.0,
+        device: str = "",
     ) -> None:
         self.connection = connection
         self.memory_limit = memory_limit
+        self.device = device
         self.recorder = Recorder()
         self.failures = Failures(self.recorder.sources)
         self.dropped: deque[int] = deque()
         self.closed = False
         self._process = os.getpid()
-        self._session = connection.session(self.recorder, memory_limit, lease)
+        self._session = connection.session(self.recorder, memory_limit, lease, device)
         self._renewed = b""  # the session that the connection renews
         self._to_release: set[int] = set()
 
@@ -293,8 +299,10 @@ class BlockingCore(Core):
 
     connection: Connection
 
-    def __init__(self, connection: Connection, memory_limit: int = 0, lease: float = 0.0) -> None:
-        super().__init__(connection, memory_limit, lease)
+    def __init__(
+        self, connection: Connection, memory_limit: int = 0, lease: float = 0.0, device: str = ""
+    ) -> None:
+        super().__init__(connection, memory_limit, lease, device)
 
     def flush(self) -> None:
         """Send what was recorded."""

@@ -39,6 +39,22 @@ def byte_limit(
     return min(limit, _MAX)
 
 
+def device_name(given: Any) -> str:
+    """``device=`` as a name; which there are, the server knows.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE.
+    """
+    if not isinstance(given, str) or not given:
+        raise make_error(
+            "INVALID_VALUE",
+            f"device is {given!r:.100}; it is the name of one of the server's devices, such as 'cpu' or "
+            "'cuda:0' (connection.info().devices lists them), or None for the server's default.",
+            actual=f"{given!r:.100}",
+        )
+    return given
+
+
 def lease_seconds(given: Any) -> float:
     """``lease=`` as a number of seconds.
 

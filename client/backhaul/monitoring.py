@@ -74,11 +74,14 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
     if as_json:
         _print_json({"target": connection.target, "sessions": [_facts(each) for each in found]})
         return
-    table = _table("session", "nodes", "memory", "age", "lease left", "steps", "computed", "")
+    table = _table(
+        "session", "device", "nodes", "memory", "age", "lease left", "steps", "computed", ""
+    )
     for each in found:
         info = each.info
         table.add_row(
             each.digest.hex(),
+            info.device,
             f"{info.nodes:,}",
             _held(each),
             _time(info.age_seconds),
@@ -138,11 +141,12 @@ def _page(target: str, version: str, rows: Sequence[Row]) -> Group:
     held = size(sum(row.session.info.bytes for row in rows))
     plural = "" if len(rows) == 1 else "s"
     header = f"{target}  backhaul {version}  {len(rows)} session{plural}  {held}"
-    table = _table("session", "load", "steps/s", "memory", "of", "lease left", "age", "")
+    table = _table("session", "device", "load", "steps/s", "memory", "of", "lease left", "age", "")
     for row in rows:
         info = row.session.info
         table.add_row(
             row.session.digest.hex(),
+            info.device,
             f"{row.load:.0%}",
             f"{row.steps_per_second:,.0f}",
             _held(row.session),
@@ -205,6 +209,7 @@ def _facts(session: SessionSummary) -> dict[str, Any]:
     info = session.info
     return {
         "session": session.digest.hex(),
+        "device": info.device,
         "nodes": info.nodes,
         "bytes": info.bytes,
         "memory_limit": info.memory_limit,

@@ -106,12 +106,14 @@ class Session:
         memory_limit: int = 0,
         lease: float = 0.0,
         record: Record | None = None,
+        device: str = "",
     ) -> None:
         self._known_blocks = known_blocks
         self._record = record
         self._lost: BackhaulError | None = None  # until it is made again
         self._recorder = recorder
         self._memory_limit = memory_limit
+        self._device = device
         self.asked_lease = lease
         self.lease: float | None = None
         self.id = os.urandom(16)
@@ -256,6 +258,7 @@ class Session:
             self._memory_limit if seq == 1 else 0,  # the request that opens it
             large_bytes(self._recorder, values, question),
             self.asked_lease if seq == 1 else 0.0,
+            self._device if seq == 1 else "",
         )
         return request, data
 
@@ -363,6 +366,7 @@ class Session:
                     release,
                     0 if seq else self._memory_limit,
                     lease_seconds=0.0 if seq else self.asked_lease,
+                    device="" if seq else self._device,
                 )
                 if answer.limits is not None:
                     self.lease = answer.limits.lease_seconds

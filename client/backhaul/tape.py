@@ -11,7 +11,7 @@ from backhaul.connection import Connection, default_connection
 from backhaul.core import BlockingCore
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
-from backhaul.limits import byte_limit, lease_seconds
+from backhaul.limits import byte_limit, device_name, lease_seconds
 from backhaul.questions import Asked, hvp_question, pullback_question, pushforward_question
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.errors import make_error
@@ -34,9 +34,12 @@ class Tape(AnyTape[TrackedTensor]):
         lease: seconds that the tape lives on the server when that hears nothing of this process any more: it
             was killed, or cut off. While it runs, leases are renewed by themselves. Left out, or above the
             server's own (``connection.info().limits.lease_seconds``): that.
+        device: where the tape computes, such as ``"cuda:0"`` or ``"cpu"``: its arrays stay there, from leaves
+            to gradients. ``connection.info().devices`` tells which the server has. Left out: the first of
+            them. A name that it has not is refused by the first request (InvalidArgument, UNKNOWN_DEVICE).
 
     Raises:
-        InvalidArgument: INVALID_VALUE for what is no connection, or no number of bytes or seconds.
+        InvalidArgument: INVALID_VALUE for what is no connection, no number of bytes or seconds, or no name.
 
     Example:
         >>> import numpy as np, backhaul as bh
@@ -57,6 +60,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         memory_limit: int | None = None,
         lease: float | None = None,
+        device: str | None = None,
     ) -> None:
         if connection is not None and not isinstance(connection, Connection):
             raise make_error(
@@ -66,7 +70,8 @@ class Tape(AnyTape[TrackedTensor]):
             )
         limit = 0 if memory_limit is None else byte_limit(memory_limit)
         seconds = 0.0 if lease is None else lease_seconds(lease)
-        core = BlockingCore(connection or default_connection(), limit, seconds)
+        name = "" if device is None else device_name(device)
+        core = BlockingCore(connection or default_connection(), limit, seconds, name)
         super().__init__(core, TrackedTensor)
 
     # Asking

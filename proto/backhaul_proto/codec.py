@@ -226,6 +226,8 @@ def write_execute(request: Execute) -> Parts:
         message.options.memory_limit = request.memory_limit
     if request.lease_seconds:
         message.options.lease_seconds = request.lease_seconds
+    if request.device:
+        message.options.device = request.device
     if request.block is not None:
         message.block.hash = request.block.hash
         message.block.base_id = request.block.base_id
@@ -302,6 +304,7 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
         release=list(message.release),
         memory_limit=message.options.memory_limit,
         lease_seconds=message.options.lease_seconds,
+        device=message.options.device,
     )
 
 

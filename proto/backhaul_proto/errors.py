@@ -189,6 +189,8 @@ REASONS: Mapping[str, Kind] = {
     "MALFORMED_REQUEST": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "REQUEST_LIMIT": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "PLUGIN_FAILED": Kind(InvalidArgument, "FAILED_PRECONDITION"),
+    "DEVICE_UNAVAILABLE": Kind(InvalidArgument, "FAILED_PRECONDITION"),
+    "UNKNOWN_DEVICE": Kind(InvalidArgument, "INVALID_ARGUMENT"),
     "UNKNOWN_OP": Kind(InvalidArgument, "UNIMPLEMENTED"),
     "NODE_ID_TAKEN": Kind(InvalidArgument, "ALREADY_EXISTS"),
     "SEQUENCE_REUSED": Kind(InvalidArgument, "ALREADY_EXISTS"),
@@ -228,6 +230,7 @@ REASONS: Mapping[str, Kind] = {
     "CANCELLED": Kind(Cancelled, "CANCELLED"),
     "CHUNK_CHECKSUM": Kind(ChecksumMismatch, "DATA_LOSS"),
     "VERSION_MISMATCH": Kind(VersionMismatch, "UNIMPLEMENTED"),
+    "DEVICE_FAILED": Kind(InternalError, "INTERNAL"),
     "INTERNAL": Kind(InternalError, "INTERNAL"),
 }
 

@@ -136,9 +136,10 @@ def asked_node(question: Question) -> int:
 class Execute:
     """A block of steps and the questions at its end; see ExecuteRequest.
 
-    ``memory_limit`` (bytes) and ``lease_seconds`` are options of the session that it opens; 0: what the
-    server allows. ``answer_bytes`` does not travel: what the answer's large tensors will take at most, as
-    far as the client knows, for a transport that makes room for them or chooses the way by it.
+    ``memory_limit`` (bytes), ``lease_seconds`` and ``device`` are options of the session that it opens; 0
+    or empty: what the server allows, and its default. ``answer_bytes`` does not travel: what the answer's
+    large tensors will take at most, as far as the client knows, for a transport that makes room for them or
+    chooses the way by it.
     """
 
     session: bytes
@@ -153,6 +154,7 @@ class Execute:
     memory_limit: int = 0
     answer_bytes: int = 0
     lease_seconds: float = 0.0
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +233,7 @@ class SessionInfo:
     lease_left_seconds: float = 0.0
     steps: int = 0
     busy_seconds: float = 0.0
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +263,36 @@ class EndedSession:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device of a server, that sessions can compute on; see DEVICES in service.proto.
+
+    Attributes:
+        name: such as ``"cpu"`` or ``"cuda:0"``: for ``Tape(device=...)``.
+        backend: the array library: ``"numpy"``, ``"cupy"``.
+        model: what it is, for people.
+        session_memory: bytes that a session may use there at most.
+        memory_limit: bytes that all sessions may use there together.
+        memory_used: bytes that sessions hold there, at most, and that are set aside for requests.
+    """
+
+    name: str
+    backend: str
+    model: str = ""
+    session_memory: int = 0
+    memory_limit: int = 0
+    memory_used: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server is; see GetServerInfoResponse."""
+    """What a server is; see GetServerInfoResponse. The first of its devices is the default."""
 
     version: str
     protocol: str
     backend: str
     ops_digest: bytes
     limits: Limits = field(default_factory=lambda: Limits(0))
+    devices: tuple[DeviceInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pydantic import ByteSize
 from threadpoolctl import ThreadpoolController
 
 from backhaul_proto.errors import make_error
+from backhaul_server.accelerators import open_all
 from backhaul_server.allocator import give_back, keep_memory
 from backhaul_server.config import ServerSettings
 from backhaul_server.effective import slips
@@ -80,6 +81,11 @@ def serve(settings: ServerSettings) -> int:
     lanes = settings.lanes or max(1, cores // 4)
     bound_blas(max(1, cores // lanes))
     worker = TurnsWorker(lanes)
+    names = settings.devices.split(",")
+    accelerators = open_all(names, settings.device_memory)
+    for each in accelerators:
+        facts = {"device": each.name, "model": each.model, "bytes": each.memory}
+        log.info("device opened", extra=facts)
     trimmer = Trimmer(give_back) if keeps else None
     dispatcher = Dispatcher(
         Engine(),
@@ -91,6 +97,8 @@ def serve(settings: ServerSettings) -> int:
         quotas=Quotas(settings.principal_memory, settings.principal_sessions, settings.sessions),
         guard=resident_guard(settings),
         freed=None if trimmer is None else trimmer.freed,
+        accelerators=accelerators,
+        device=names[0],
     )
     access, certificates = access_by(settings)
     age = settings.max_connection_age

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import ByteSize, Field
+from pydantic import AfterValidator, ByteSize, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from backhaul_server.device_names import HOST, checked_names
 
 PREFIX: Final = "BACKHAUL_"
 """What a setting's environment variable begins with."""
@@ -146,6 +148,18 @@ class ServerSettings(BaseSettings):
         description="A further port of the same host with the health service alone, in the clear.",
     )
     plugins: bool = Field(True, description="Whether to load ops of other installed packages.")
+    devices: Annotated[str, AfterValidator(checked_names)] = Field(
+        HOST,
+        description="Where tapes can compute, the default first, such as cuda:0,cuda:1; the host (cpu) "
+        "always can.",
+    )
+    device_memory: Annotated[ByteSize | None, Otherwise("four fifths of what is free there")] = (
+        Field(
+            None,
+            gt=0,
+            description="Most memory of a GPU that all tapes on it may use together; see docs/gpu.md.",
+        )
+    )
     keep_memory: bool = Field(
         True,
         description="Keep freed memory for the next arrays while there is work (glibc only).",

@@ -30,8 +30,18 @@ from backhaul_server.service.health import Health
 from backhaul_server.service.health_port import HealthPort
 from backhaul_server.service.server import Server
 
-_SESSION_COLUMNS = ["session", "nodes", "memory", "age", "lease", "left", "steps", "computed"]
-_TOP_COLUMNS = ["session", "load", "steps/s", "memory", "of", "lease", "left", "age"]
+_SESSION_COLUMNS = [
+    "session",
+    "device",
+    "nodes",
+    "memory",
+    "age",
+    "lease",
+    "left",
+    "steps",
+    "computed",
+]
+_TOP_COLUMNS = ["session", "device", "load", "steps/s", "memory", "of", "lease", "left", "age"]
 
 
 def run(*words: str, **environment: str) -> Result:
@@ -114,7 +124,7 @@ def test_sessions_are_listed_by_their_digests(
     table = run("sessions", own_target).stdout.splitlines()
     assert table[0].split() == _SESSION_COLUMNS
     assert [line.split()[0] for line in table[1:]] == digests
-    assert table[1].split()[1:4] == ["1", "16", "bytes"]
+    assert table[1].split()[1:5] == ["cpu", "1", "16", "bytes"]
 
 
 def test_no_sessions_is_said_and_no_error(own_target: str) -> None:

@@ -32,6 +32,15 @@ def _load() -> list[dict[str, Any]]:
 CASES = _load()
 
 
+def replayed(case: dict[str, Any], connection: bh.Connection) -> tuple[str, str]:
+    """Whether a case passes on new tapes of a connection, and why not."""
+    replay = importlib.import_module("replay")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # the replayer's own arithmetic on Inf and NaN
+        status, why = replay.run_case(Adapter(connection), case)
+    return status, why
+
+
 def test_the_corpus_is_there() -> None:
     if not PRESENT:
         if os.environ.get("CI") == "true":
@@ -42,8 +51,5 @@ def test_the_corpus_is_there() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[c["id"] for c in CASES])
 def test_case(case: dict[str, Any], connection: bh.Connection) -> None:
-    replay = importlib.import_module("replay")
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # the replayer's own arithmetic on Inf and NaN
-        status, why = replay.run_case(Adapter(connection), case)
+    status, why = replayed(case, connection)
     assert status == "pass", why

@@ -26,6 +26,8 @@ def example(name: str) -> tuple[str, Any]:
     """A value of a setting that is not its default: as text, and as itself."""
     field = ServerSettings.model_fields[name]
     kind = described.kind(field)
+    if name == "devices":
+        return "cuda:0,cpu", "cuda:0,cpu"
     words = [each for each in described.choices(field) if each != field.default]
     if words:
         return words[0], words[0]

@@ -201,11 +201,13 @@ class Connection(AnyConnection):
         return self._inferred.get((op, avals, attributes))
 
     async def contract_path(
-        self, avals: tuple[Aval, ...], attributes: Attributes, memory_limit: int
+        self, avals: tuple[Aval, ...], attributes: Attributes, memory_limit: int, device: str = ""
     ) -> ContractionCost:
         """How the server would contract an einsum."""
         transport = await self._ready()
-        return await transport.contract_path(avals, attributes, memory_limit, timeout=self.timeout)
+        return await transport.contract_path(
+            avals, attributes, memory_limit, device, timeout=self.timeout
+        )
 
     async def close_session(self, session: bytes, epoch: bytes) -> None:
         """Close a session if the server can be reached; if not, its lease ends it."""

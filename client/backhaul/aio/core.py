@@ -31,8 +31,10 @@ class AwaitingCore(Core):
 
     connection: Connection
 
-    def __init__(self, connection: Connection, memory_limit: int = 0, lease: float = 0.0) -> None:
-        super().__init__(connection, memory_limit, lease)
+    def __init__(
+        self, connection: Connection, memory_limit: int = 0, lease: float = 0.0, device: str = ""
+    ) -> None:
+        super().__init__(connection, memory_limit, lease, device)
         self._turn = asyncio.Lock()
 
     async def ask(

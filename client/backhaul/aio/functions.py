@@ -98,7 +98,9 @@ async def contract_path(
     asked = connection or query.connection or default_connection()
     if not isinstance(asked, Connection):
         raise _not_of_aio(f"a tensor on {asked.target}")
-    cost = await asked.contract_path(query.avals, query.attributes, query.memory_limit)
+    cost = await asked.contract_path(
+        query.avals, query.attributes, query.memory_limit, query.device
+    )
     return query.explained(cost)
 
 

@@ -13,7 +13,7 @@ from backhaul.aio.tensor import TrackedTensor
 from backhaul.any_tape import AnyTape, Array, Node, unknown
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
-from backhaul.limits import byte_limit, lease_seconds
+from backhaul.limits import byte_limit, device_name, lease_seconds
 from backhaul.questions import (
     Asked,
     hvp_question,
@@ -41,9 +41,11 @@ class Tape(AnyTape[TrackedTensor]):
             this process.
         memory_limit: as for `backhaul.Tape`.
         lease: as for `backhaul.Tape`. Leases are renewed in the event loop, while it runs.
+        device: as for `backhaul.Tape`.
 
     Raises:
-        InvalidArgument: INVALID_VALUE for what is no such connection, or no number of bytes or seconds.
+        InvalidArgument: INVALID_VALUE for what is no such connection, no number of bytes or seconds, or no
+            name.
 
     Example:
         >>> import asyncio
@@ -65,6 +67,7 @@ class Tape(AnyTape[TrackedTensor]):
         *,
         memory_limit: int | None = None,
         lease: float | None = None,
+        device: str | None = None,
     ) -> None:
         if connection is not None and not isinstance(connection, Connection):
             raise make_error(
@@ -75,7 +78,8 @@ class Tape(AnyTape[TrackedTensor]):
             )
         limit = 0 if memory_limit is None else byte_limit(memory_limit)
         seconds = 0.0 if lease is None else lease_seconds(lease)
-        core = AwaitingCore(connection or default_connection(), limit, seconds)
+        name = "" if device is None else device_name(device)
+        core = AwaitingCore(connection or default_connection(), limit, seconds, name)
         super().__init__(core, TrackedTensor)
 
     # Asking

@@ -178,11 +178,13 @@ class Transport(TransportState, ABC):
         avals: Sequence[Aval],
         attributes: Attributes,
         memory_limit: int,
+        device: str = "",
         *,
         timeout: float | None,
     ) -> ContractionCost:
         """How an einsum of operands of these avals would be contracted."""
-        return self._ask(calls.contract_path(avals, attributes, memory_limit), timeout)
+        made = calls.contract_path(avals, attributes, memory_limit, device)
+        return self._ask(made, timeout)
 
     def _ask(self, made: Call[Result], timeout: float | None) -> Result:
         """A call that does no harm if it is made twice."""

@@ -107,10 +107,12 @@ class AsyncTransport(TransportState, ABC):
         avals: Sequence[Aval],
         attributes: Attributes,
         memory_limit: int,
+        device: str = "",
         *,
         timeout: float | None,
     ) -> ContractionCost:
-        return await self._ask(calls.contract_path(avals, attributes, memory_limit), timeout)
+        made = calls.contract_path(avals, attributes, memory_limit, device)
+        return await self._ask(made, timeout)
 
     async def _ask(self, made: Call[Result], timeout: float | None) -> Result:
         """A call that does no harm if it is made twice."""

@@ -15,6 +15,7 @@ from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.messages import (
     Answer,
     ContractionCost,
+    DeviceInfo,
     EndedSession,
     Execute,
     Inferred,
@@ -112,13 +113,14 @@ def infer(op: str, avals: Sequence[Aval], attributes: Attributes) -> Call[Inferr
 
 
 def contract_path(
-    avals: Sequence[Aval], attributes: Attributes, memory_limit: int
+    avals: Sequence[Aval], attributes: Attributes, memory_limit: int, device: str = ""
 ) -> Call[ContractionCost]:
     """How an einsum of operands of these avals would be contracted."""
     request = service_pb2.ContractPathRequest(
         operands=map(codec.type_message, avals),
         attributes=(codec.attribute_message(name, value) for name, value in attributes),
         memory_limit=memory_limit,
+        device=device,
     )
     return _plain("ContractPath", request, service_pb2.ContractPathResponse, codec.read_cost)
 
@@ -147,6 +149,7 @@ def _read_session_info(
         found.lease_left_seconds,
         found.steps,
         found.busy_seconds,
+        found.device,
     )
 
 
@@ -162,7 +165,21 @@ def _read_sessions(found: service_pb2.ListSessionsResponse) -> tuple[SessionSumm
 
 def _read_server_info(found: service_pb2.GetServerInfoResponse) -> ServerInfo:
     limits = codec.read_limits(found.limits)
-    return ServerInfo(found.version, found.protocol, found.backend, found.ops_digest, limits)
+    devices = tuple(map(_device_info, found.devices))
+    return ServerInfo(
+        found.version, found.protocol, found.backend, found.ops_digest, limits, devices
+    )
+
+
+def _device_info(message: service_pb2.Device) -> DeviceInfo:
+    return DeviceInfo(
+        message.name,
+        message.backend,
+        message.model,
+        message.session_memory,
+        message.memory_limit,
+        message.memory_used,
+    )
 
 
 def _read_ops(found: service_pb2.ListOpsResponse) -> tuple[OpInfo, ...]:

@@ -97,6 +97,7 @@ Request Session::next_request() {
   if (committed_ == 0) {
     message.mutable_options()->set_memory_limit(options_.memory_limit);
     message.mutable_options()->set_lease_seconds(options_.lease.count());
+    message.mutable_options()->set_device(options_.device);
   }
   message.mutable_release()->Add(released_.begin(), released_.end());
   return request;

@@ -79,7 +79,7 @@ export interface ExecuteRequest extends Question {
   digest: Uint8Array;
   block?: { hash: Uint8Array; block?: Uint8Array; baseId: number; inputs: number[] };
   release: number[];
-  options?: { memoryLimit: number; leaseSeconds: number };
+  options?: { memoryLimit: number; leaseSeconds: number; device: string };
   maxResponseBytes: number;
   tensors: WireTensor[];
 }

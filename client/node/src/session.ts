@@ -21,6 +21,8 @@ export interface SessionOptions {
   memoryLimit?: number;
   /** Seconds without a call after which the server ends it; left out: what the server allows. */
   leaseSeconds?: number;
+  /** Where the tape computes, such as "cuda:0"; left out: the server's default. */
+  device?: string;
   /** "always": every request goes by ExecuteStream. "auto", the default: large ones. */
   streaming?: "auto" | "always";
   /** Data of a chunk of a stream, at most 4 MiB; left out: 1 MiB. */
@@ -161,6 +163,7 @@ export class Session {
         options: {
           memoryLimit: this.options.memoryLimit ?? 0,
           leaseSeconds: this.options.leaseSeconds ?? 0,
+          device: this.options.device ?? "",
         },
       }),
     };

@@ -21,18 +21,36 @@ class GetServerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "protocol", "backend", "ops_digest", "limits")
+    __slots__ = ("version", "protocol", "backend", "ops_digest", "limits", "devices")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     OPS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: str
     backend: str
     ops_digest: bytes
     limits: Limits
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[str] = ..., backend: _Optional[str] = ..., ops_digest: _Optional[bytes] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ...) -> None: ...
+    devices: _containers.RepeatedCompositeFieldContainer[Device]
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[str] = ..., backend: _Optional[str] = ..., ops_digest: _Optional[bytes] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ...) -> None: ...
+
+class Device(_message.Message):
+    __slots__ = ("name", "backend", "model", "session_memory", "memory_limit", "memory_used")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    SESSION_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    backend: str
+    model: str
+    session_memory: int
+    memory_limit: int
+    memory_used: int
+    def __init__(self, name: _Optional[str] = ..., backend: _Optional[str] = ..., model: _Optional[str] = ..., session_memory: _Optional[int] = ..., memory_limit: _Optional[int] = ..., memory_used: _Optional[int] = ...) -> None: ...
 
 class Limits(_message.Message):
     __slots__ = ("max_message_bytes", "session_memory", "lease_seconds")
@@ -45,12 +63,14 @@ class Limits(_message.Message):
     def __init__(self, max_message_bytes: _Optional[int] = ..., session_memory: _Optional[int] = ..., lease_seconds: _Optional[float] = ...) -> None: ...
 
 class SessionOptions(_message.Message):
-    __slots__ = ("memory_limit", "lease_seconds")
+    __slots__ = ("memory_limit", "lease_seconds", "device")
     MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
     LEASE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     memory_limit: int
     lease_seconds: float
-    def __init__(self, memory_limit: _Optional[int] = ..., lease_seconds: _Optional[float] = ...) -> None: ...
+    device: str
+    def __init__(self, memory_limit: _Optional[int] = ..., lease_seconds: _Optional[float] = ..., device: _Optional[str] = ...) -> None: ...
 
 class ExecuteStreamRequest(_message.Message):
     __slots__ = ("header", "chunk")
@@ -109,7 +129,7 @@ class GetSessionRequest(_message.Message):
     def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ...) -> None: ...
 
 class GetSessionResponse(_message.Message):
-    __slots__ = ("nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds")
+    __slots__ = ("nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds", "device")
     NODES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     AGE_SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +138,7 @@ class GetSessionResponse(_message.Message):
     LEASE_LEFT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     BUSY_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     nodes: int
     bytes: int
     age_seconds: float
@@ -126,7 +147,8 @@ class GetSessionResponse(_message.Message):
     lease_left_seconds: float
     steps: int
     busy_seconds: float
-    def __init__(self, nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ...) -> None: ...
+    device: str
+    def __init__(self, nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ..., device: _Optional[str] = ...) -> None: ...
 
 class RenewLeaseRequest(_message.Message):
     __slots__ = ("epoch", "sessions")
@@ -171,7 +193,7 @@ class ListSessionsResponse(_message.Message):
     def __init__(self, sessions: _Optional[_Iterable[_Union[SessionSummary, _Mapping]]] = ...) -> None: ...
 
 class SessionSummary(_message.Message):
-    __slots__ = ("digest", "nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds", "busy")
+    __slots__ = ("digest", "nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds", "busy", "device")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -182,6 +204,7 @@ class SessionSummary(_message.Message):
     STEPS_FIELD_NUMBER: _ClassVar[int]
     BUSY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     BUSY_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     digest: bytes
     nodes: int
     bytes: int
@@ -192,7 +215,8 @@ class SessionSummary(_message.Message):
     steps: int
     busy_seconds: float
     busy: bool
-    def __init__(self, digest: _Optional[bytes] = ..., nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ..., busy: bool = ...) -> None: ...
+    device: str
+    def __init__(self, digest: _Optional[bytes] = ..., nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ..., busy: bool = ..., device: _Optional[str] = ...) -> None: ...
 
 class LeafRequest(_message.Message):
     __slots__ = ("session", "node", "value", "tangent", "constant")
@@ -277,14 +301,16 @@ class InferResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., several: bool = ..., constant: bool = ...) -> None: ...
 
 class ContractPathRequest(_message.Message):
-    __slots__ = ("operands", "attributes", "memory_limit")
+    __slots__ = ("operands", "attributes", "memory_limit", "device")
     OPERANDS_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     operands: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorType]
     attributes: _containers.RepeatedCompositeFieldContainer[_graph_pb2.Attribute]
     memory_limit: int
-    def __init__(self, operands: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., attributes: _Optional[_Iterable[_Union[_graph_pb2.Attribute, _Mapping]]] = ..., memory_limit: _Optional[int] = ...) -> None: ...
+    device: str
+    def __init__(self, operands: _Optional[_Iterable[_Union[_tensor_pb2.TensorType, _Mapping]]] = ..., attributes: _Optional[_Iterable[_Union[_graph_pb2.Attribute, _Mapping]]] = ..., memory_limit: _Optional[int] = ..., device: _Optional[str] = ...) -> None: ...
 
 class ContractPathResponse(_message.Message):
     __slots__ = ("steps", "naive_multiplications", "largest_intermediate", "value_bytes", "gradient_bytes", "hvp_bytes", "result", "slices", "sliced_labels")

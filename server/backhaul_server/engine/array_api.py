@@ -11,6 +11,8 @@ import numpy as np
 from backhaul_proto.catalog.avals import SUPPORTED
 from backhaul_server.engine.arrays import Array, Namespace, numpy_namespace
 from backhaul_server.engine.composed import COMPOSED
+from backhaul_server.engine.composed_matrices import COMPOSED_MATRICES
+from backhaul_server.engine.composed_scans import COMPOSED_SCANS
 
 _MAKING: Final = ("arange", "asarray", "eye", "full", "ones", "zeros")
 """The functions that make arrays of no others, and so must be told the device."""
@@ -44,11 +46,14 @@ class ArrayApiNamespace(Namespace):
         self._own = {dtype: getattr(module, dtype.name) for dtype in SUPPORTED}
         self._numpy = {own: dtype for dtype, own in self._own.items()}
         host = numpy_namespace()
+        made_here = {name: self._placed(getattr(module, name)) for name in _MAKING}
         composed = {name: partial(function, module) for name, function in COMPOSED.items()}
+        # These make arrays of no others: they see this namespace, which places them.
+        own = {**COMPOSED_MATRICES, **COMPOSED_SCANS}
+        composed |= {name: partial(function, self) for name, function in own.items()}
         far = {name: self._on_host(getattr(host, name)) for name in on_host}
         supplied = {name: _noted(note, name, each) for name, each in (composed | far).items()}
-        made = {name: self._placed(getattr(module, name)) for name in _MAKING}
-        super().__init__(module.__name__, module, supplied | made)
+        super().__init__(module.__name__, module, supplied | made_here)
 
     def dtype(self, dtype: Any) -> Any:
         return self._own[dtype] if isinstance(dtype, np.dtype) else dtype

@@ -16,6 +16,7 @@ from scipy import special
 from backhaul_server.engine import composed, lapack
 from backhaul_server.engine.add_at import add_at
 from backhaul_server.engine.copies import compact
+from backhaul_server.engine.lanes import Lane
 from backhaul_server.engine.recurrences import linear_recurrence
 
 Array = Any
@@ -69,6 +70,10 @@ class Namespace:
         """Whether the library's dtype is complex."""
         found: bool = dtype.kind == "c"
         return found
+
+    def lane(self) -> Lane | None:
+        """What the arrays of a session are bound to from now on; None where they are bound to nothing."""
+        return None
 
     def to_host(self, x: Array) -> np.ndarray[Any, Any]:
         """The array as NumPy's in C order; it may be the same memory."""

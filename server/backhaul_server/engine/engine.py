@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from backhaul_server.engine import ops
 from backhaul_server.engine.arrays import Namespace, numpy_namespace
 from backhaul_server.engine.dual import DualFunctions
 from backhaul_server.engine.functions import Functions
+from backhaul_server.engine.lanes import Lane
 from backhaul_server.engine.memory import Need, Room, with_casts
 from backhaul_server.engine.rules import RULES, Array, Rule
 
@@ -181,9 +183,17 @@ class Engine:
             _need(found, avals, results, casts, keywords),
         )
 
-    def interruptible(self, checkpoint: Callable[[], None]) -> Interruptible:
-        """Within it, ``checkpoint`` is called between array operations, and may raise to stop the work."""
-        return Interruptible(self.xp, checkpoint)
+    def interruptible(
+        self, checkpoint: Callable[[], None], lane: Lane | None = None
+    ) -> AbstractContextManager[None]:
+        """Within it, ``checkpoint`` is called between array operations, and may raise to stop the work.
+
+        Args:
+            checkpoint: called.
+            lane: what the arrays of the work are bound to (`Namespace.lane`).
+        """
+        within = Interruptible(self.xp, checkpoint)
+        return within if lane is None else lane.around(within)
 
     def cast(self, value: Array, dtype: np.dtype) -> Array:
         """The array in another dtype."""

@@ -75,7 +75,7 @@ def held_by(nodes: Iterable[Node]) -> Held:
     for node in reached(nodes):
         for array in _arrays((node.value, node.tangent, node.operands, node.residual)):
             owner = owner_of(array)
-            owners[id(owner)] = owner.nbytes
+            owners[id(owner)] = nbytes_of(owner)
         if node.call is not None:
             gradient += node.call.need.gradient
             hvp += node.call.need.hvp
@@ -89,6 +89,22 @@ def _arrays(given: Iterable[Any]) -> Iterator[Any]:
             yield from _arrays(each)
         elif each is not None:
             yield each
+
+
+def nbytes_of(array: Any) -> int:
+    """Bytes of an array's elements. The array API has no name for it."""
+    known: int | None = getattr(array, "nbytes", None)
+    if known is not None:
+        return known
+    xp, dtype = array.__array_namespace__(), array.dtype
+    if xp.isdtype(dtype, "bool"):
+        bits = 8
+    elif xp.isdtype(dtype, "integral"):
+        bits = xp.iinfo(dtype).bits
+    else:
+        bits = xp.finfo(dtype).bits * (2 if xp.isdtype(dtype, "complex floating") else 1)
+    nbytes: int = array.size * bits // 8
+    return nbytes
 
 
 def owner_of(array: Any) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from backhaul_proto.messages import (
     Answer,
     Array,
     ContractionCost,
+    DeviceInfo,
     Execute,
     Limits,
     SessionInfo,
@@ -31,6 +33,8 @@ from backhaul_proto.messages import (
 )
 from backhaul_proto.units import size
 from backhaul_proto.v1 import service_pb2
+from backhaul_server.accelerators import Accelerator, device_of, host_model, open_accelerator
+from backhaul_server.device_names import HOST
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine, PreparedCall
 from backhaul_server.engine.interruption import interruptible
@@ -42,6 +46,7 @@ from backhaul_server.service.op_list import ops_digest, ops_message
 from backhaul_server.sessions.accounts import Quotas
 from backhaul_server.sessions.blocks import CacheReading
 from backhaul_server.sessions.claims import Claim
+from backhaul_server.sessions.devices import Device, Devices
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Guard, Pool
 from backhaul_server.sessions.table import SessionTable
@@ -76,12 +81,16 @@ class Dispatcher:
         quotas: what one principal may have of it, and how many sessions there may be.
         guard: knows when the process has become too large; None: it is not looked at.
         freed: told of bytes that were freed at once, when sessions end or release.
+        accelerators: devices beside the host.
+        device: the one of a session that asks for none; empty: the host.
+        more: opens a device that is asked for and not there; None: there are no more.
         clock: seconds, monotonic.
 
     Attributes:
         engine: what computes.
         limits: told to clients.
-        pool: the memory of all sessions.
+        pool: the host's memory.
+        devices: where sessions compute, the default first.
         work: counts what they do.
     """
 
@@ -97,6 +106,9 @@ class Dispatcher:
         quotas: Quotas | None = None,
         guard: Guard | None = None,
         freed: Callable[[int], None] | None = None,
+        accelerators: Sequence[Accelerator] = (),
+        device: str = "",
+        more: Callable[[str], Accelerator] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
@@ -105,23 +117,35 @@ class Dispatcher:
         self.pool = Pool(total, quotas, guard, freed)
         of_one = min(of_one, self.pool.of_one_principal)
         self.limits = Limits(max_message_bytes, of_one, lease)
-        self._engines = Engines(engine, self.limits.session_memory)
+        host = Device(HOST, host_model(), Engines(engine, of_one), self.pool)
+
+        def opened(each: Accelerator) -> Device:
+            return device_of(each, session_memory, self.pool.quotas)
+
+        self.devices = Devices(
+            host,
+            [opened(each) for each in accelerators],
+            device,
+            None if more is None else lambda name: opened(more(name)),
+        )
+        if self.devices.default is not host:
+            self.limits = replace(self.limits, session_memory=self.devices.default.engines.limit)
         self._worker: Worker = worker or TurnsWorker(clock=clock)
         self._waiting = Waiting(self._worker, self.pool, clock)
         self.work = Work()
-        self._sessions = SessionTable(
-            self._engines, self.pool, codec.read_block, self.limits, clock, self.work
-        )
+        self._sessions = SessionTable(self.devices, codec.read_block, self.limits, clock, self.work)
 
     @classmethod
     def local(cls) -> Dispatcher:
-        """One for the embedded transport: on NumPy, in this process, with the ops of its plugins.
+        """One for the embedded transport: in this process, with the ops of its plugins.
+
+        It computes on NumPy, and on GPUs for sessions that ask for them.
 
         Raises:
             InvalidArgument: PLUGIN_FAILED.
         """
         load_plugins()
-        return cls(Engine(), ThreadWorker())
+        return cls(Engine(), ThreadWorker(), more=open_accelerator)
 
     @property
     def session_count(self) -> int:
@@ -260,9 +284,10 @@ class Dispatcher:
             service_pb2.GetServerInfoResponse(
                 version=__version__,
                 protocol=PROTOCOL,
-                backend=self.engine.xp.name,
+                backend=self.devices.default.engines.backend,
                 ops_digest=ops_digest(),
                 limits=codec.limits_message(self.limits),
+                devices=map(_device_message, [each.info() for each in self.devices]),
             )
         )
 
@@ -289,8 +314,8 @@ class Dispatcher:
         entry = catalog.get("einsum")
         given = catalog.by_name(codec.read_attributes(request.attributes), entry.name)
         avals = _avals(request.operands)
-        limit = self._engines.limit_of(request.memory_limit)
-        room = self._engines.of(limit).room
+        engines = self.devices.find(request.device).engines
+        room = engines.of(engines.limit_of(request.memory_limit)).room
 
         def explained(interrupt: Interrupt) -> tuple[ContractionCost, Aval]:
             attributes = catalog.bind(entry, given)
@@ -306,12 +331,12 @@ class Dispatcher:
     def _open_session(
         self, request: service_pb2.OpenSessionRequest, _: Any, principal: str, call: Call
     ) -> Parts:
-        session = request.session.id
+        session, options = request.session.id, request.options
         epoch, limits = self._worker.run(
             call,
             (principal, session),
             lambda _: self._sessions.open(
-                principal, session, request.options.memory_limit, request.options.lease_seconds
+                principal, session, options.memory_limit, options.lease_seconds, options.device
             ),
         )
         return _header(
@@ -566,7 +591,19 @@ def _told(info: SessionInfo) -> dict[str, Any]:
         "lease_left_seconds": info.lease_left_seconds,
         "steps": info.steps,
         "busy_seconds": info.busy_seconds,
+        "device": info.device,
     }
+
+
+def _device_message(info: DeviceInfo) -> service_pb2.Device:
+    return service_pb2.Device(
+        name=info.name,
+        backend=info.backend,
+        model=info.model,
+        session_memory=info.session_memory,
+        memory_limit=info.memory_limit,
+        memory_used=info.memory_used,
+    )
 
 
 def _node_info(node: int, described: Any, has_tangent: bool) -> Any:

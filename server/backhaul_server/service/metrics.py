@@ -97,10 +97,11 @@ class ServerCollector(Collector):
         yield from self._of_calls()
         yield from self._of_work()
         yield from self._of_memory()
+        yield from self._of_devices()
         info = {
             "version": __version__,
             "protocol": PROTOCOL,
-            "backend": self._server.dispatcher.engine.xp.name,
+            "backend": self._server.dispatcher.devices.default.engines.backend,
             "python": platform.python_version(),
         }
         yield InfoMetricFamily("backhaul_build", "What runs.", value=info)
@@ -176,6 +177,22 @@ class ServerCollector(Collector):
             ("shared_memory_limit_bytes", "Most of it that there may be.", segments.limit),
         ):
             yield GaugeMetricFamily(f"backhaul_{name}", text, value)
+
+    def _of_devices(self) -> Iterator[Metric]:
+        pools = [(each.name, each.pool) for each in self._server.dispatcher.devices]
+        texts = {
+            "held": "Memory that sessions hold on a device, at most.",
+            "reserved": "Memory of a device set aside for requests under way.",
+            "limit": "Memory of a device for all sessions together.",
+        }
+        families = [
+            GaugeMetricFamily(f"backhaul_device_memory_{name}_bytes", text, labels=("device",))
+            for name, text in texts.items()
+        ]
+        for device, pool in pools:
+            for family, value in zip(families, (*pool.read(), pool.limit), strict=True):
+                family.add_metric((device,), value)
+        yield from families
 
 
 def _histogram(

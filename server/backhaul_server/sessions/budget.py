@@ -15,6 +15,7 @@ from backhaul_proto.messages import (
     PullbackQuestion,
     PushforwardQuestion,
     Question,
+    asked_node,
     keep_from,
 )
 from backhaul_proto.units import size
@@ -127,6 +128,7 @@ class Budget:
         """
         need = _NO_BLOCK if plan is None else plan.need
         asked = _question_bytes(request, plan)
+        claim = None if claim is None else claim.of(self._pool)
         surely = self._at_most(need, asked, request.question)
         aside = self._pool.reserve(self, surely, claim) if surely <= self.limit else None
         if aside is not None:
@@ -224,6 +226,7 @@ class Budget:
             held=self.held,
             limit=self.limit,
             **facts,
+            **self._pool.facts,
         )
 
 
@@ -235,6 +238,34 @@ def _question_bytes(request: Execute, plan: Plan | None) -> int:
     """Bytes of the request's tensors that are not the block's."""
     total = sum(each.nbytes for each in request.tensors)
     return total if plan is None else max(0, total - plan.given)
+
+
+def answer_bytes(
+    request: Execute,
+    plan: Plan | None,
+    inputs: Sequence[Node],
+    base_id: int,
+    nodes: Mapping[int, Node],
+) -> int:
+    """Bytes of a request's answers, at most: values, the loss, and what is asked of it.
+
+    Args:
+        request: the request, its questions checked.
+        plan: of its block; None without one.
+        inputs: the nodes that the block takes.
+        base_id: the id of the block's first result.
+        nodes: the session's, by id.
+    """
+    results = () if plan is None else plan.results
+    question = request.question
+    named = [*request.values] if question is None else [*request.values, asked_node(question)]
+    total = 0
+    for each in named:
+        found = results[each - base_id] if 0 <= each - base_id < len(results) else nodes[each]
+        total += 0 if found is None else found.aval.nbytes
+    if question is not None and not keep_from(question):
+        total += _question_peak(request, plan, inputs, base_id, nodes).answers
+    return total
 
 
 def _question_peak(

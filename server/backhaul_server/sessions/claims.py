@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from _thread import LockType, allocate_lock
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from backhaul_server.sessions.pool import Pool
 
 
 class Lack(NamedTuple):
@@ -20,11 +23,17 @@ class Lack(NamedTuple):
 
 
 class Lacking(Exception):
-    """There is no room for a request at the moment. Nothing of it was run; it is for `Waiting` to catch."""
+    """There is no room for a request at the moment. Nothing of it was run; it is for `Waiting` to catch.
 
-    def __init__(self, lack: Lack) -> None:
+    Attributes:
+        lack: what it lacks.
+        pool: where.
+    """
+
+    def __init__(self, lack: Lack, pool: Pool) -> None:
         super().__init__(lack)
         self.lack = lack
+        self.pool = pool
 
 
 @dataclass(slots=True, eq=False)
@@ -35,18 +44,28 @@ class Claim:
 
     Attributes:
         principal: whose it is.
+        pool: what it is of.
+        beside: one of another pool, that the request has too.
         aside: bytes.
         number: its number among those that had to wait; 0 when it had not to.
         held: nothing.
     """
 
     principal: str
+    pool: Pool
+    beside: Claim | None = None
     aside: int = 0
     number: int = 0
     held: int = 0
 
     def recount(self) -> None:
         """It is what it is."""
+
+    def of(self, pool: Pool) -> Claim | None:
+        """The one of a pool, this one or the one beside it."""
+        if self.pool is pool:
+            return self
+        return None if self.beside is None else self.beside.of(pool)
 
 
 class Place:

@@ -19,6 +19,11 @@ class Engines:
         self._xp = engine.xp
         self._engines: dict[int, Engine] = {}
 
+    @property
+    def backend(self) -> str:
+        """The array library."""
+        return self._xp.name
+
     def limit_of(self, asked: int) -> int:
         """The limit of a session that asked for one (0: for none)."""
         return min(asked, self.limit) if asked else self.limit

@@ -11,7 +11,7 @@ from backhaul_proto.errors import make_error
 from backhaul_proto.messages import GradientSet, KeepingQuestion
 from backhaul_server.engine.node import Node
 from backhaul_server.engine.tape import Tape
-from backhaul_server.engine.tape_memory import owner_of
+from backhaul_server.engine.tape_memory import nbytes_of, owner_of
 
 MAX_NODE_ID = 2**63 - 1
 
@@ -79,7 +79,7 @@ class Keep:
 
     def _keep(self, array: Any) -> int:
         owner = owner_of(array)
-        if owner.nbytes > array.nbytes or id(owner) in self._given:
+        if nbytes_of(owner) > nbytes_of(array) or id(owner) in self._given:
             # A view would keep all of what it looks into; a request's tensors are the caller's.
             xp = self._tape.engine.xp
             array = xp.asarray(array, copy=True)

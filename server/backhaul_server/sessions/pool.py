@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Final, NoReturn, Protocol
 
@@ -51,6 +51,7 @@ class Pool:
         quotas: how much of it a principal may have, and how many sessions there may be.
         guard: knows when the process has become too large all the same; None: it is not looked at.
         freed: told of bytes that were freed at once by the end of a session.
+        device: whose memory it is; empty: the host's.
     """
 
     def __init__(
@@ -59,8 +60,11 @@ class Pool:
         quotas: Quotas | None = None,
         guard: Guard | None = None,
         freed: Callable[[int], None] | None = None,
+        device: str = "",
     ) -> None:
         self.limit = limit
+        self.facts: Mapping[str, object] = {"device": device} if device else {}
+        self.option = "--device-memory" if device else "--memory-limit"
         self.quotas = quotas or Quotas()
         self._guard = guard
         self._freed = freed
@@ -199,7 +203,7 @@ class Pool:
             self._check_quota(share.principal, more, claim, needed)
             if self._held + more > self.limit:
                 self._refuse_as_held(needed, self._held - share.held)
-        raise Lacking(Lack(more, needed))
+        raise Lacking(Lack(more, needed), self)
 
     def give_back(self, principal: str, aside: int) -> None:
         """What was set aside is not needed any more."""
@@ -258,12 +262,13 @@ class Pool:
             "SERVER_BUSY",
             f"This would need {size(lack.needed)}, and has waited for the requests of others, that use "
             f"{size(self.used)} of the {size(self.limit)} that all may use together. Nothing was run. "
-            "Try again later; ask for less at once; or give the server more with --memory-limit.",
+            f"Try again later; ask for less at once; or give the server more with {self.option}.",
             needed=lack.needed,
             held=self._held,
             used=self.used,
             limit=self.limit,
             retry_after=TRY_AGAIN,
+            **self.facts,
         )
 
     def _let_in(self) -> None:
@@ -356,6 +361,7 @@ class Pool:
             used=used,
             allowed=allowed,
             **later,
+            **self.facts,
         )
 
     def _refuse_as_held(self, needed: int, others: int) -> NoReturn:
@@ -363,11 +369,12 @@ class Pool:
             "SERVER_BUSY",
             f"This would need {size(needed)}; the other sessions of the server hold {size(others)} of "
             f"the {size(self.limit)} that all may use together. Nothing was run. Try again later; "
-            "close tapes that are no longer needed; or give the server more with --memory-limit.",
+            f"close tapes that are no longer needed; or give the server more with {self.option}.",
             needed=needed,
             held=others,
             limit=self.limit,
             retry_after=TRY_AGAIN,
+            **self.facts,
         )
 
     def _refuse_as_over(self, needed: int) -> NoReturn:

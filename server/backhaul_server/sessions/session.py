@@ -30,13 +30,14 @@ from backhaul_server.engine.node import Node, describe
 from backhaul_server.engine.tape import Tape
 from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
-from backhaul_server.sessions.budget import Budget
+from backhaul_server.sessions.budget import Budget, answer_bytes
 from backhaul_server.sessions.claims import Claim
 from backhaul_server.sessions.keeping import MAX_NODE_ID, Keep, check_keep_from
 from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.node_count import NodeCount
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check, kind_of
+from backhaul_server.sessions.transit import Transit
 from backhaul_server.tally import Done, Work
 
 Array = np.ndarray[Any, Any]
@@ -61,10 +62,24 @@ class _Committed:
 class Session:
     """One tape on the server. Its calls come one after the other, see `Worker.run`.
 
+    Args:
+        engine: what computes.
+        blocks: decoded blocks.
+        principal: whose it is.
+        epoch: of the worker.
+        opened_at: now.
+        memory_limit: bytes that it may use.
+        pool: the memory of its device.
+        lease: how long it lives without a call.
+        work: counts what is done.
+        device: where it computes.
+        transit: its part in the host's memory, where that is not its own.
+
     Attributes:
         epoch: of the worker.
         opened_at: when it was opened.
         lease: how long it lives without a call.
+        device: where it computes.
         steps: how many were run.
         busy_seconds: how long its requests were computed for.
     """
@@ -80,7 +95,12 @@ class Session:
         pool: Pool,
         lease: Lease,
         work: Work,
+        device: str,
+        transit: Transit | None = None,
     ) -> None:
+        self.device = device
+        self._transit = transit
+        self._lane = engine.xp.lane()
         self._work = work
         self._engine = engine
         self._blocks = blocks
@@ -122,7 +142,7 @@ class Session:
         if self._is_repeat(request):
             last = self._last
             keep = self._keep(request, {}, last.kept)
-            with self._engine.interruptible(interrupt):
+            with self._engine.interruptible(interrupt, self._lane):
                 return self._answer(request, last.base_id, last.failures, {}, keep)
         self._release_pending()
         made: dict[int, Node] = {}
@@ -130,9 +150,9 @@ class Session:
         self._check_questions(request, base_id, plan)
         self._node_count.admit(0 if plan is None else len(plan.results))
         had_tangent = self._tape.has_tangent
-        self._budget.admit(request, plan, inputs, base_id, claim)
+        self._admit(request, plan, inputs, base_id, claim)
         try:
-            with self._engine.interruptible(interrupt):
+            with self._engine.interruptible(interrupt, self._lane):
                 began = ran = perf_counter()
                 if plan is not None:
                     made = self._run(plan, inputs, request.tensors, base_id, interrupt)
@@ -154,11 +174,15 @@ class Session:
             raise
         finally:
             self._budget.done()
+            if self._transit is not None:
+                self._transit.done()
         return answer
 
     def close(self) -> None:
         """It has ended: what it holds is to be freed."""
         self._budget.close()
+        if self._transit is not None:
+            self._transit.close()
 
     def release(self, ids: Sequence[int]) -> None:
         """Let go of nodes now.
@@ -213,6 +237,7 @@ class Session:
             lease_left,
             self.steps,
             self.busy_seconds,
+            self.device,
         )
 
     # Order
@@ -269,6 +294,29 @@ class Session:
                 request.seq, request.digest, base_id, failures, _key(request), kept
             )
         self._to_release = request.release
+
+    # Memory
+
+    def _admit(
+        self,
+        request: Execute,
+        plan: Plan | None,
+        inputs: Sequence[Node],
+        base_id: int,
+        claim: Claim | None,
+    ) -> None:
+        """Set aside what a request may use, of its device and of the host."""
+        self._budget.admit(request, plan, inputs, base_id, claim)
+        if self._transit is None:
+            return
+        # Last, so that what came with the request stays set aside on the host until it runs.
+        try:
+            sent = sum(each.nbytes for each in request.tensors)
+            answered = answer_bytes(request, plan, inputs, base_id, self._nodes)
+            self._transit.admit(sent + answered, claim)
+        except BaseException:
+            self._budget.done()
+            raise
 
     # The block
 

@@ -13,11 +13,11 @@ from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo, Sessio
 from backhaul_proto.units import size
 from backhaul_server.sessions.blocks import BlockCache, CacheReading, Decode
 from backhaul_server.sessions.claims import Claim
-from backhaul_server.sessions.engines import Engines
+from backhaul_server.sessions.devices import Devices
 from backhaul_server.sessions.lease import Lease
-from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.session import Interrupt, Session
 from backhaul_server.sessions.tombstones import Key, Tombstone, Tombstones
+from backhaul_server.sessions.transit import Transit
 from backhaul_server.tally import Work
 from backhaul_server.workers.call import draining
 
@@ -31,8 +31,7 @@ class SessionTable:
     """The sessions of one worker. Calls for different sessions may come from different threads.
 
     Args:
-        engines: what computes, and what a session may use.
-        pool: what all sessions may use together.
+        devices: what computes, and what sessions may use of each.
         decode: a block's bytes to a Block.
         limits: told to those who open a session, with its own limit of memory and its own lease.
         clock: seconds, monotonic.
@@ -41,15 +40,13 @@ class SessionTable:
 
     def __init__(
         self,
-        engines: Engines,
-        pool: Pool,
+        devices: Devices,
         decode: Decode,
         limits: Limits,
         clock: Callable[[], float],
         work: Work | None = None,
     ) -> None:
-        self._pool = pool
-        self._engines = engines
+        self._devices = devices
         self._work = work or Work()
         self._blocks = BlockCache(decode)
         self._limits = limits
@@ -67,14 +64,19 @@ class SessionTable:
         return self._blocks.read()
 
     def open(
-        self, principal: str, session: bytes, memory_limit: int = 0, lease_seconds: float = 0.0
+        self,
+        principal: str,
+        session: bytes,
+        memory_limit: int = 0,
+        lease_seconds: float = 0.0,
+        device: str = "",
     ) -> tuple[bytes, Limits]:
         """Open a session: its epoch, and the limits. Harmless to repeat while nothing was run in it.
 
         A repetition changes no limit.
 
         Raises:
-            InvalidArgument: SESSION_EXISTS, or MALFORMED_REQUEST for an id that is none.
+            InvalidArgument: SESSION_EXISTS, UNKNOWN_DEVICE, or MALFORMED_REQUEST for an id that is none.
             SessionClosed: it was closed; ids are not used twice.
         """
         key = (principal, _checked_id(session))
@@ -85,7 +87,7 @@ class SessionTable:
                 "A session of this id is open and has run blocks; choose a random id for a new one.",
             )
         if found is None:
-            found = self._open(key, memory_limit, lease_seconds)
+            found = self._open(key, memory_limit, lease_seconds, device)
         found.lease.renew()
         return self._epoch, self._limits_of(found)
 
@@ -134,10 +136,11 @@ class SessionTable:
         if session is None and self._draining:
             raise draining()
         limit = (
-            self._engines.limit_of(request.memory_limit)
+            self._devices.find(request.device).engines.limit_of(request.memory_limit)
             if session is None
             else session.memory_limit
         )
+        limit = min(limit, self._devices.host.pool.of_one_principal)  # they come by its memory
         if nbytes > limit:
             raise make_error(
                 "MEMORY_LIMIT_EXCEEDED",
@@ -270,27 +273,37 @@ class SessionTable:
         self._draining = True
 
     def _opened_by(self, key: Key, request: Execute) -> Session:
-        return self._open(key, request.memory_limit, request.lease_seconds)
+        return self._open(key, request.memory_limit, request.lease_seconds, request.device)
 
-    def _open(self, key: Key, memory_limit: int, lease_seconds: float) -> Session:
+    def _open(self, key: Key, memory_limit: int, lease_seconds: float, device: str) -> Session:
         if self._draining:
             raise draining()
         if key in self._ended:
             self._find(key)
-        limit = self._engines.limit_of(memory_limit)
-        engine = self._engines.of(limit)
+        place = self._devices.find(device)
+        limit = place.engines.limit_of(memory_limit)
+        engine = place.engines.of(limit)
         lease = Lease(self._lease_of(lease_seconds), self._clock)
-        session = Session(
-            engine,
-            self._blocks,
-            key[0],
-            self._epoch,
-            self._clock(),
-            limit,
-            self._pool,
-            lease,
-            self._work,
-        )
+        host = self._devices.host
+        transit = None if place is host else Transit(host.pool, key[0])
+        try:
+            session = Session(
+                engine,
+                self._blocks,
+                key[0],
+                self._epoch,
+                self._clock(),
+                limit,
+                place.pool,
+                lease,
+                self._work,
+                place.name,
+                transit,
+            )
+        except BaseException:
+            if transit is not None:
+                transit.close()
+            raise
         self._sessions[key] = session
         return session
 

@@ -22,7 +22,7 @@ class Waiting:
 
     Args:
         worker: where it runs.
-        pool: the memory.
+        pool: the host's memory.
         clock: seconds, monotonic.
     """
 
@@ -43,6 +43,9 @@ class Waiting:
     ) -> T:
         """The work's result. It raises `Lacking` before it has done anything, or not at all.
 
+        Beside what was set aside for it when it came, it holds memory of one pool at a time while it
+        waits, so that no two wait for each other.
+
         Args:
             call: who waits for it.
             principal: who asks.
@@ -57,18 +60,40 @@ class Waiting:
         try:
             return self._worker.run(call, key, lambda interrupt: work(interrupt, claim))
         except Lacking as error:
-            lack = error.lack
-        own = claim or Claim(principal)
+            lack, pool = error.lack, error.pool
+        own = self._claim_of(pool, principal, claim)
         until = self._until(call)
         try:
             while True:
                 self._wait(own, lack, call, until)
                 try:
-                    return self._worker.run(call, key, lambda interrupt: work(interrupt, own))
+                    return self._run_with(own, call, key, work)
                 except Lacking as error:
-                    lack = error.lack
+                    lack, pool = error.lack, error.pool
+                if pool is not own.pool:
+                    if own is not claim:
+                        own.pool.release(own)
+                    own = self._claim_of(pool, principal, claim)
         finally:
-            self._pool.release(own)
+            own.pool.release(own)
+            if claim is not None:
+                claim.pool.release(claim)
+
+    def _run_with(
+        self,
+        claim: Claim,
+        call: Call,
+        key: tuple[str, bytes],
+        work: Callable[[Interrupt, Claim | None], T],
+    ) -> T:
+        return self._worker.run(call, key, lambda interrupt: work(interrupt, claim))
+
+    @staticmethod
+    def _claim_of(pool: Pool, principal: str, claim: Claim | None) -> Claim:
+        """The claim with which a request waits for a pool: the one it came with, or one beside that."""
+        if claim is not None and claim.pool is pool:
+            return claim
+        return Claim(principal, pool, claim)
 
     def claim(self, call: Call, principal: str, nbytes: int) -> Claim:
         """So many bytes, set aside for what is about to come. `Pool.release` gives them back.
@@ -76,7 +101,7 @@ class Waiting:
         Raises:
             QuotaExceeded, ServerBusy: there is no room, and none came free in time.
         """
-        claim = Claim(principal)
+        claim = Claim(principal, self._pool)
         aside = self._pool.reserve(claim, nbytes)
         until = None
         while aside is None:
@@ -95,7 +120,8 @@ class Waiting:
 
     def _wait(self, claim: Claim, lack: Lack, call: Call, until: float) -> None:
         """Until it is worth another try."""
-        place = self._pool.enter(claim, lack, call.message_bytes)
+        pool = claim.pool
+        place = pool.enter(claim, lack, call.message_bytes)
         if place is None:
             return
         call.when_cancelled(place.wake)
@@ -104,7 +130,7 @@ class Waiting:
                 left = until - self._clock()
                 call.check()
                 if left <= 0:
-                    self._pool.refuse(lack)
+                    pool.refuse(lack)
                 place.wait(left + 0.001)  # past the deadline, so that it is seen
         finally:
-            self._pool.give_up(place)
+            pool.give_up(place)

@@ -17,16 +17,13 @@ from backhaul_server.engine.engine import Engine
 ON_HOST: Final = frozenset(
     {
         "add_at",
-        "cumulative_logsumexp",
         "digamma",
         "einsum",
         "erf",
         "erfc",
         "erfinv",
-        "expm",
         "getitem",
         "lgamma",
-        "linear_recurrence",
         "lu_factor",
         "lu_solve",
         "pad",

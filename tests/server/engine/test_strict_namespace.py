@@ -28,6 +28,8 @@ NUMPY = Engine()
 STRICT = strict_engine()
 XP = STRICT.xp
 ULPS = 16
+ULPS_OF = {"linalg.expm": 256}
+"""More where the way is another: our expm always takes the approximant of degree 13, SciPy's the least."""
 
 
 def _chosen() -> Iterator[Any]:
@@ -66,14 +68,14 @@ def strict_answers(number: int) -> dict[str, list[Array]]:
     return answers(STRICT, Point(STRICT, entry, sample, dtype))
 
 
-def within_ulps(got: Array, expected: Array) -> None:
+def within_ulps(got: Array, expected: Array, ulps: int = ULPS) -> None:
     assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
     if expected.dtype.kind not in "fc":
         np.testing.assert_array_equal(got, expected)
         return
     finite = np.abs(expected[np.isfinite(expected)])
     scale = max(float(np.max(finite, initial=0.0)), 1.0)
-    tolerance = ULPS * float(np.finfo(expected.dtype).eps) * scale
+    tolerance = ulps * float(np.finfo(expected.dtype).eps) * scale
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
 
 
@@ -89,7 +91,7 @@ def test_values_and_derivatives_are_numpys(
     assert got.keys() == expected.keys()
     for what in expected:
         for x, y in zip(got[what], expected[what], strict=True):
-            within_ulps(x, y)
+            within_ulps(x, y, ULPS_OF.get(entry.name, ULPS))
 
 
 def test_the_host_supplies_what_is_listed_and_nothing_more() -> None:

@@ -14,6 +14,7 @@ from backhaul_proto.errors import SessionClosed, SessionExpired, SessionNotFound
 from backhaul_proto.messages import LEAF, Block, BlockCall, Call, Execute, Limits
 from backhaul_server.engine.engine import Engine
 from backhaul_server.service.dispatch import Dispatcher
+from backhaul_server.sessions.devices import Device, Devices
 from backhaul_server.sessions.engines import Engines
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.table import SessionTable
@@ -44,8 +45,8 @@ def pool() -> Pool:
 
 @pytest.fixture
 def table(clock: Clock, pool: Pool) -> SessionTable:
-    engines = Engines(Engine(), 1 << 30)
-    return SessionTable(engines, pool, codec.read_block, Limits(1 << 20, 1 << 30, LEASE), clock)
+    devices = Devices(Device("cpu", "", Engines(Engine(), 1 << 30), pool))
+    return SessionTable(devices, codec.read_block, Limits(1 << 20, 1 << 30, LEASE), clock)
 
 
 def leaf_request(session: bytes, seq: int = 1, **more: Any) -> Execute:

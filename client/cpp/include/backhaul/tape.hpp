@@ -60,6 +60,8 @@ struct TapeOptions {
   Streaming streaming = Streaming::automatic;
   // Bytes of a stream's chunk, 1 to 4194304. About 1 MiB is fastest.
   std::size_t chunk_bytes = 1048576;
+  // Where it computes, such as "cuda:0"; empty: the server's default.
+  std::string device;
 };
 
 // A reverse-mode tape that the server owns: a session.

@@ -58,7 +58,7 @@ def _shares(F: Namespace, y: Array, x: Array, axis: Axes) -> Array:
     if not F.xp.any(infinite):
         return shares
     top = F.equal(x, math.inf)
-    count = F.xp.astype(F.xp.sum(top, axis=axis, keepdims=True), x.dtype)
+    count = F.xp.sum(F.xp.astype(top, x.dtype), axis=axis, keepdims=True)
     return F.where(infinite, F.where(top, F.divide(1.0, F.maximum(count, 1.0)), 0.0), shares)
 
 
