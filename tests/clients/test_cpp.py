@@ -177,6 +177,34 @@ def test_readme_shows_a_part_of_the_example() -> None:
     assert [each for each in lines if each not in example] == []
 
 
+def test_installed_client_is_found_as_the_readme_says(
+    built: Path, target: str, tmp_path: Path
+) -> None:
+    readme = (SOURCE / "README.md").read_text("utf-8")
+    shown = re.search(r"```cmake\n(.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    find, link = shown[1].splitlines()
+    prefix, folder = tmp_path / "prefix", tmp_path / "build"
+    lines = [
+        "cmake_minimum_required(VERSION 3.16)",
+        "project(yours LANGUAGES CXX)",
+        find,
+        f'add_executable(yours "{SOURCE / "example" / "example.cpp"}")',
+        link,
+    ]
+    (tmp_path / "CMakeLists.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    commands: list[list[str | Path]] = [
+        ["cmake", "--install", built, "--prefix", prefix],
+        ["cmake", "-S", tmp_path, "-B", folder, "-D", f"CMAKE_PREFIX_PATH={prefix}"],
+        ["cmake", "--build", folder],
+        [folder / "yours", target.removeprefix("grpc://")],
+    ]
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("loss 72\n")
+
+
 def test_nobody_there_is_unavailable(run: Callable[..., Program]) -> None:
     with serving() as gone:
         target = gone.targets[0]

@@ -1,0 +1,12 @@
+# find_package(backhaul) of an installed client: what it is linked with, then the client itself.
+include(CMakeFindDependencyMacro)
+find_dependency(PkgConfig)
+find_dependency(Threads)
+find_dependency(OpenSSL)
+pkg_check_modules(GRPC QUIET IMPORTED_TARGET grpc++ protobuf)
+if(NOT GRPC_FOUND)
+  set(backhaul_FOUND FALSE)
+  set(backhaul_NOT_FOUND_MESSAGE "grpc++ and protobuf were not found by pkg-config. On Debian and Ubuntu: apt-get install libgrpc++-dev libprotobuf-dev")
+  return()
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/backhaulTargets.cmake")
