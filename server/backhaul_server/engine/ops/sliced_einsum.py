@@ -99,6 +99,8 @@ def within(
     if slicing is None:
         return None
     fine = cut(lambda each: needed(each).hvp <= most)
+    if fine is None and slicing is uncut:
+        return None
     return keywords(slicing, fine or slicing)
 
 
