@@ -79,11 +79,11 @@ def test_a_session_that_was_ended_is_replaced(connection: bh.Connection) -> None
     evaluations = Evaluations(_squares, connection)
     point = evaluations.at([np.array([3.0])])
     assert point.value() == 9.0
-    tape, used_before = evaluations.take()
+    tape, used_before = evaluations.tapes.take()
     assert used_before
     session = tape._core.session
     connection.close_session(session.id, session.epoch)
-    evaluations.give_back(tape)
+    evaluations.tapes.give_back(tape)
     assert evaluations.at([np.array([2.0])]).value() == 4.0
     assert_allclose(point.value_and_gradients()[1][0], [6.0])  # recorded again, on another tape
 

@@ -22,14 +22,52 @@ from backhaul.connection import Connection
 from backhaul.gradients import Gradients
 from backhaul.tape import Tape
 from backhaul.tensor import TrackedTensor
-from backhaul_proto.catalog.avals import INEXACT
-from backhaul_proto.errors import SessionError, make_error
+from backhaul_proto.catalog.avals import INEXACT, Shape
+from backhaul_proto.errors import BackhaulError, SessionError, make_error
 
 Array = np.ndarray[Any, Any]
 Answer = TypeVar("Answer")
 
 IDLE_TAPES: Final = 8
 """Tapes that are kept for the next evaluation; what more threads needed at once is let go."""
+
+
+class Tapes:
+    """The tapes of a connection that evaluations go on, each used by one at a time.
+
+    Args:
+        connection: where to; left out: the default connection.
+    """
+
+    def __init__(self, connection: Connection | None) -> None:
+        if connection is not None and not isinstance(connection, Connection):
+            raise make_error(
+                "INVALID_VALUE",
+                f"connection= is {connection!r:.100}; give what bh.connect('host:port') returns.",
+            )
+        self._connection = connection
+        self._idle: list[Tape] = []
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def new(self) -> Tape:
+        """A tape that is used once, and not given back."""
+        return Tape(self._connection)
+
+    def take(self) -> tuple[Tape, bool]:
+        """A tape that nobody uses, and whether it was used before."""
+        with self._lock:
+            if self._process != os.getpid():  # a fork has its parent's tapes, and may not use them
+                self._idle, self._process = [], os.getpid()
+            if self._idle:
+                return self._idle.pop(), True
+        return self.new(), False
+
+    def give_back(self, tape: Tape) -> None:
+        """Let others have a tape."""
+        with self._lock:
+            if len(self._idle) < IDLE_TAPES:
+                self._idle.append(tape)
 
 
 class Evaluations:
@@ -41,25 +79,19 @@ class Evaluations:
 
     Args:
         function: of tensors, with one tensor (or number, or array) as its result.
-        connection: where to; left out: the default connection.
+        tapes: where it is evaluated: these, or those of a connection, or of the default one.
     """
 
-    def __init__(self, function: Callable[..., Any], connection: Connection | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], tapes: Tapes | Connection | None = None
+    ) -> None:
         if not callable(function):
             raise make_error(
                 "INVALID_VALUE",
                 f"An adapter was given {function!r:.100}; it takes a function of tensors.",
             )
-        if connection is not None and not isinstance(connection, Connection):
-            raise make_error(
-                "INVALID_VALUE",
-                f"connection= is {connection!r:.100}; give what bh.connect('host:port') returns.",
-            )
         self.function = function
-        self.connection = connection
-        self._idle: list[Tape] = []
-        self._process = os.getpid()
-        self._lock = threading.Lock()
+        self.tapes = tapes if isinstance(tapes, Tapes) else Tapes(tapes)
 
     def at(self, arguments: Sequence[Any], wrt: Collection[int] | None = None) -> Point:
         """A point at which questions can be asked. Nothing is sent.
@@ -80,28 +112,25 @@ class Evaluations:
     def batched(self, count: int) -> Evaluations:
         """The function at ``count`` points at once: arguments and result have an axis before theirs."""
 
-        def at_each(*arguments: Any) -> TrackedTensor:
-            rows = zip(*(_rows(each) for each in arguments), strict=True)
-            results = [self.function(*row) for row in rows]
+        def at_each(*arguments: TrackedTensor) -> TrackedTensor:
+            rows = zip(*(unstack(each) for each in arguments), strict=True)
+            tape = arguments[0].tape
+            results = [result_on(tape, self.function(*row)) for row in rows]
             assert len(results) == count
-            return stack([_result(_tape_of(arguments), each) for each in results])
+            return stack(results)
 
-        return Evaluations(at_each, self.connection)
+        return Evaluations(at_each, self.tapes)
 
-    def take(self) -> tuple[Tape, bool]:
-        """A tape that nobody uses, and whether it was used before."""
-        with self._lock:
-            if self._process != os.getpid():  # a fork has its parent's tapes, and may not use them
-                self._idle, self._process = [], os.getpid()
-            if self._idle:
-                return self._idle.pop(), True
-        return Tape(self.connection), False
+    def result(self, arguments: Sequence[tuple[Shape, Any]]) -> tuple[Shape, np.dtype[Any]]:
+        """Shape and dtype of the result, for arguments of these. Nothing is sent.
 
-    def give_back(self, tape: Tape) -> None:
-        """Let others have a tape."""
-        with self._lock:
-            if len(self._idle) < IDLE_TAPES:
-                self._idle.append(tape)
+        The function is recorded once, at zeros: where it looks at values, it sees those.
+        """
+        tape = self.tapes.new()
+        zeros = [np.zeros(shape, dtype) for shape, dtype in arguments]
+        on_tape = [tape.leaf(x) if x.dtype in INEXACT else tape.constant(x) for x in zeros]
+        output = result_on(tape, self.function(*on_tape))
+        return output.shape, output.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +191,17 @@ class Point:
         def ask(at: Recorded) -> tuple[Array, list[Array]]:
             if not at.output.requires_grad:
                 return at.output.numpy(), at.zeros()
+            found = at.tape.pullback(at.output, wrt=at.leaves)
+            return found.value, at.gradients(found)
+
+        return self._ask(ask)
+
+    def value_and_gradients_if_real(self) -> tuple[Array, list[Array] | None]:
+        """y, and its gradients where it is a real number: else a cotangent is needed."""
+
+        def ask(at: Recorded) -> tuple[Array, list[Array] | None]:
+            if at.output.shape or at.output.dtype.kind != "f" or not at.output.requires_grad:
+                return at.output.numpy(), None
             found = at.tape.pullback(at.output, wrt=at.leaves)
             return found.value, at.gradients(found)
 
@@ -244,7 +284,7 @@ class Point:
             except SessionError:
                 self._recorded = None
         while True:
-            tape, used_before = self._evaluations.take()
+            tape, used_before = self._evaluations.tapes.take()
             lost = False
             try:
                 recorded = self._record(tape)
@@ -258,22 +298,31 @@ class Point:
                 return answer
             finally:
                 if not lost:
-                    self._evaluations.give_back(tape)
+                    self._evaluations.tapes.give_back(tape)
 
     def _record(self, tape: Tape) -> Recorded:
         arguments = [
             tape.leaf(each) if i in self._wrt else tape.constant(each)
             for i, each in enumerate(self._arguments)
         ]
-        output = _result(tape, self._evaluations.function(*arguments))
+        output = result_on(tape, self._evaluations.function(*arguments))
         return Recorded(tape, tuple(arguments[i] for i in self._wrt), output)
 
 
-def _result(tape: Tape, found: Any) -> TrackedTensor:
+def third_order() -> BackhaulError:
+    """The error of a third derivative, where a library can ask for one."""
+    return make_error(
+        "HVP_NOT_SUPPORTED",
+        "A third derivative of a remote function was asked for, and a tape gives two. Take further ones of "
+        "what is written in your library, or difference the second ones.",
+    )
+
+
+def result_on(tape: Tape, found: Any) -> TrackedTensor:
     """What the function returned, as a tensor."""
     if isinstance(found, TrackedTensor):
         return found
-    if isinstance(found, dict | tuple | set) or found is None:
+    if found is None or isinstance(found, dict | tuple | set):
         raise make_error(
             "INVALID_VALUE",
             f"The function returned {found!r:.100}; it is to return one tensor. Join several with "
@@ -285,13 +334,3 @@ def _result(tape: Tape, found: Any) -> TrackedTensor:
 def _as(given: Array, output: TrackedTensor) -> Array:
     """A cotangent in the dtype of the output."""
     return np.asarray(given, output.dtype)
-
-
-def _rows(argument: TrackedTensor) -> tuple[TrackedTensor, ...]:
-    """A tensor along its first axis."""
-    found: tuple[TrackedTensor, ...] = unstack(argument)
-    return found
-
-
-def _tape_of(arguments: Sequence[TrackedTensor]) -> Tape:
-    return arguments[0].tape
