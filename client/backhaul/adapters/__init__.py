@@ -19,19 +19,26 @@ opt_einsum needs no adapter: ``opt_einsum.contract("ij,jk->ik", a, b)`` takes te
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
-__all__ = ["autoray", "jax", "pytensor", "scipy", "torch"]
-
-_MODULES: Final = frozenset(__all__)
+_NEEDS: Final = {
+    "autoray": "autoray",
+    "jax": "jax",
+    "pytensor": "pytensor",
+    "scipy": "scipy",
+    "torch": "torch",
+}
+"""The adapters, and the library of each."""
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name not in _MODULES:
+    if name not in _NEEDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    # Those that can be imported: help() and completion look at each.
+    return [*globals(), *(name for name, needed in _NEEDS.items() if find_spec(needed))]
