@@ -392,12 +392,19 @@ def _known(tangents: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
 
 def _of_numbers(question: Question, gradients: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The tangent of a real number from its gradients."""
-    axes = len(question.batch)
-    parts = [
-        jnp.real(g * dx).sum(axis=tuple(range(axes, g.ndim)))
-        for g, dx in zip(gradients, tangents, strict=True)
-    ]
-    return functools.reduce(jnp.add, parts).astype(question.remote.output.dtype)
+    batch = tuple(range(len(question.batch)))
+    dtype = question.remote.output.dtype
+    total = None
+    for g, dx in zip(gradients, tangents, strict=True):
+        # One step an argument, for JAX takes a tenth of a millisecond for each that is not compiled.
+        own = tuple(range(len(batch), g.ndim))
+        part = jax.lax.dot_general(
+            g, dx, ((own, own), (batch, batch)), precision=jax.lax.Precision.HIGHEST
+        )
+        part = part.real if part.dtype.kind == "c" else part
+        part = part if part.dtype == dtype else part.astype(dtype)
+        total = part if total is None else total + part
+    return total
 
 
 def _counted_as_batch(question: Question) -> Question:
