@@ -17,7 +17,7 @@ import pymc as pm
 import backhaul as bh
 
 rng = np.random.default_rng(1)
-times = np.sort(rng.uniform(0.0, 10.0, 40))
+times = np.sort(rng.uniform(0.0, 10.0, 30))
 measured = np.sin(times) + 0.1 * rng.standard_normal(times.size)
 squared_distances = (times[:, None] - times[None, :]) ** 2
 
@@ -40,7 +40,7 @@ def main() -> None:
         log_noise = pm.Normal("log_noise", -2.0, 1.0)
         f = bh.adapters.pytensor.logp(log_likelihood)
         pm.Potential("likelihood", f(log_length, log_height, log_noise))
-        trace = pm.sample(200, tune=200, chains=1, cores=1, random_seed=1, progressbar=False)
+        trace = pm.sample(100, tune=150, chains=1, cores=1, random_seed=1, progressbar=False)
     for name in ("log_length", "log_height", "log_noise"):
         values = np.exp(trace.posterior[name].values)
         print(f"{name.removeprefix('log_')} {values.mean():.3f} ± {values.std():.3f}")

@@ -20,7 +20,7 @@ def _run(name: str, target: str) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     return done.stdout
 
