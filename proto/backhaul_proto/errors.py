@@ -152,6 +152,10 @@ class VersionMismatch(TransportError):
     """The two ends speak protocols that do not fit together."""
 
 
+class MissingLibrary(BackhaulError, ImportError):
+    """A library that an optional part of backhaul needs is not installed."""
+
+
 class InternalError(BackhaulError):
     """A bug of backhaul's; carries the incident id under which the server logged it."""
 
@@ -231,6 +235,7 @@ REASONS: Mapping[str, Kind] = {
     "CHUNK_CHECKSUM": Kind(ChecksumMismatch, "DATA_LOSS"),
     "VERSION_MISMATCH": Kind(VersionMismatch, "UNIMPLEMENTED"),
     "DEVICE_FAILED": Kind(InternalError, "INTERNAL"),
+    "LIBRARY_MISSING": Kind(MissingLibrary, "FAILED_PRECONDITION"),
     "INTERNAL": Kind(InternalError, "INTERNAL"),
 }
 
