@@ -11,7 +11,7 @@ Then variances are the diagonal of H⁻¹, from solves by conjugate gradients, m
 trip; the determinant here is that of H itself, whose columns are one round trip too.
 
     python examples/laplace.py                    # a server inside this process
-    backhaul serve &  python examples/laplace.py localhost:50051
+    BACKHAUL_TARGET=localhost:50051 python examples/laplace.py
 
 See MacKay, "The evidence framework applied to classification networks", Neural Computation 4, 720
 (1992).

@@ -5,7 +5,7 @@ those with exactly one 1, each as likely as the next (a W state, which bond dime
 exactly), and the loss is the mean of -log p. Its least value is the entropy of the data, log n.
 
     python examples/matrix_product_state.py                    # a server inside this process
-    backhaul serve &  python examples/matrix_product_state.py localhost:50051
+    BACKHAUL_TARGET=localhost:50051 python examples/matrix_product_state.py
 
 See Han et al., "Unsupervised generative modeling using matrix product states", Phys. Rev. X 8,
 031012 (2018).
