@@ -190,6 +190,11 @@ class AnyTape(ABC, Generic[T]):
     def _fetched(self, *tensors: TrackedTensor) -> Any:
         """The same list, awaitable where questions are awaited."""
 
+    def _leaves(self) -> list[int]:
+        """The leaves that have a tensor still."""
+        with self._recorder.lock:
+            return [node for node, type_ in self._recorder.types.items() if type_.is_leaf]
+
     def _wanted(self, tensors: Sequence[TrackedTensor]) -> list[Wanted]:
         """What is known of the values of tensors."""
         self._core.check_usable()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -16,6 +15,24 @@ from typer.core import TyperGroup
 
 import backhaul
 from backhaul import demo as demonstration
+from backhaul.commands.bench import bench
+from backhaul.commands.check import check
+from backhaul.commands.common import (
+    FAILED,
+    Json,
+    Target,
+    Timeout,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    TlsName,
+    Token,
+    connected,
+    fail,
+    tls_of,
+)
+from backhaul.commands.einsum import einsum
+from backhaul.commands.ops import ops
 from backhaul.endpoint import endpoint
 from backhaul.monitoring import show_sessions, show_top
 from backhaul_proto import tokens
@@ -46,32 +63,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Target = Annotated[
-    str | None,
-    typer.Argument(
-        help="Where the server is: host:port, grpc://, grpcs:// or unix:///path.",
-        envvar="BACKHAUL_TARGET",
-    ),
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        help="Bearer token. Better by $BACKHAUL_TOKEN: others see what a command was given.",
-        show_default=False,
-    ),
-]
-TlsCa = Annotated[
-    Path | None, typer.Option(help="Root certificates (PEM) for the server's; else the system's.")
-]
-TlsCert = Annotated[Path | None, typer.Option(help="This client's certificate (PEM).")]
-TlsKey = Annotated[Path | None, typer.Option(help="Its private key (PEM).")]
-TlsName = Annotated[
-    str | None, typer.Option(help="Name that the server's certificate has; else the target's host.")
-]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for an answer.")]
-
 token_app = typer.Typer(name="token", help="Tokens of a server's callers.", no_args_is_help=True)
 app.add_typer(token_app)
+for each in (ops, check, bench, einsum):
+    app.command()(each)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -83,7 +78,7 @@ def serve() -> None:
     try:
         import backhaul_server.command  # noqa: F401  which of its libraries is missing?
     except ModuleNotFoundError as error:
-        _fail(
+        fail(
             f"This needs the server's part ({error.name} is missing): pip install 'backhaul[server]'"
         )
 
@@ -107,12 +102,12 @@ def demo(
 
     Example: backhaul demo
     """
-    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
+    tls = tls_of(tls_ca, tls_cert, tls_key, tls_name)
     try:
         right = demonstration.run(Console(), instance, target, token=token, tls=tls)
     except BackhaulError as error:
-        _fail(str(error))
-    raise typer.Exit(0 if right else 1)
+        fail(str(error))
+    raise typer.Exit(0 if right else FAILED)
 
 
 @app.command()
@@ -129,17 +124,17 @@ def ping(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_name: TlsName = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Ask a server whether it answers, and how fast.
 
     Example: backhaul ping localhost:50051
     """
-    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
+    tls = tls_of(tls_ca, tls_cert, tls_key, tls_name)
     if health:
         _check_health(target, token, tls, timeout, as_json=as_json)
         return
-    with _connected(target, token, tls, timeout) as connection:
+    with connected(target, token, tls, timeout) as connection:
         connection.ping()  # the first one also makes the connection
         ms = [connection.ping() * 1e3 for _ in range(count)]
         info = connection.info()
@@ -175,14 +170,14 @@ def sessions(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_name: TlsName = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List your own sessions on a server: by digests, nobody learns an id.
 
     Example: backhaul sessions localhost:50051
     """
-    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
-    with _connected(target, token, tls, timeout) as connection:
+    tls = tls_of(tls_ca, tls_cert, tls_key, tls_name)
+    with connected(target, token, tls, timeout) as connection:
         show_sessions(connection, as_json=as_json)
 
 
@@ -204,10 +199,12 @@ def top(
 ) -> None:
     """Watch your own sessions on a server, those that compute most first.
 
+    When the server does not answer that is said, and the sessions are shown again when it does.
+
     Example: backhaul top localhost:50051
     """
-    tls = _tls(tls_ca, tls_cert, tls_key, tls_name)
-    with _connected(target, token, tls, timeout) as connection, suppress(KeyboardInterrupt):
+    tls = tls_of(tls_ca, tls_cert, tls_key, tls_name)
+    with connected(target, token, tls, timeout) as connection, suppress(KeyboardInterrupt):
         show_top(connection, count=1 if once else count, interval=interval, as_json=as_json)
 
 
@@ -228,9 +225,9 @@ def new_token(
         if file is not None:
             tokens.add_line(file, line)
     except BackhaulError as error:
-        _fail(str(error))
+        fail(str(error))
     except (OSError, UnicodeDecodeError) as error:
-        _fail(f"The token file {file} cannot be written: {error}")
+        fail(f"The token file {file} cannot be written: {error}")
     print(token, flush=True)
     said = f"for the server's token file: {line}" if file is None else f"added to {file}: {line}"
     print(said, file=sys.stderr)
@@ -248,18 +245,6 @@ def main() -> NoReturn:
     sys.exit()
 
 
-@contextmanager
-def _connected(
-    target: str | None, token: str | None, tls: backhaul.TLS | None, timeout: float
-) -> Iterator[backhaul.Connection]:
-    """A connection. What goes wrong with it is one line on stderr, and status 1."""
-    try:
-        with backhaul.connect(target, token=token, tls=tls, timeout=timeout) as connection:
-            yield connection
-    except BackhaulError as error:
-        _fail(str(error))
-
-
 def _check_health(
     target: str | None,
     token: str | None,
@@ -274,22 +259,8 @@ def _check_health(
         given = endpoint(target, token, tls, timeout)
         status = Probe(given).check(given.timeout)
     except BackhaulError as error:
-        _fail(str(error))
+        fail(str(error))
     facts = {"target": str(given.target), "status": status}
     print(json.dumps(facts) if as_json else f"{given.target}: {status}")
     if status != SERVING:
-        raise typer.Exit(1)
-
-
-def _tls(
-    roots: Path | None, certificate: Path | None, key: Path | None, name: str | None
-) -> backhaul.TLS | None:
-    """What the options ``--tls-…`` stand for."""
-    if roots is None and certificate is None and key is None and name is None:
-        return None
-    return backhaul.TLS(roots=roots, certificate=certificate, key=key, server_name=name)
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"backhaul: {message}", file=sys.stderr)
-    raise typer.Exit(1)
+        raise typer.Exit(FAILED)

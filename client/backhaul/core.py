@@ -59,6 +59,7 @@ class Core(ABC):
         closed: whether the tape was closed.
         memory_limit: bytes that the session may use; 0: what the server allows.
         device: where it computes; empty: the server's default.
+        times: seconds of nodes and of their derivatives, as far as they were measured.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Core(ABC):
         self.failures = Failures(self.recorder.sources)
         self.dropped: deque[int] = deque()
         self.closed = False
+        self.times: dict[int, tuple[float, float]] = {}
         self._process = os.getpid()
         self._session = connection.session(self.recorder, memory_limit, lease, device)
         self._renewed = b""  # the session that the connection renews
@@ -186,6 +188,8 @@ class Core(ABC):
         question: Question | None = None,
         kept: Kept | None = None,
         spent: Sequence[int] = (),
+        *,
+        sight: bool = False,
     ) -> Steps[Answer]:
         failures, session = self.failures, self._session
         self._take_dropped()
@@ -199,11 +203,11 @@ class Core(ABC):
         try:
             try:
                 answer = yield from session.execute(
-                    self._to_release, values, question, until=until, spent=spent
+                    self._to_release, values, question, until=until, spent=spent, sight=sight
                 )
             except BackhaulError as error:
                 again = yield from self._asking_again(
-                    error, refused_before, values, question, until
+                    error, refused_before, values, question, until, sight
                 )
                 if again is None:
                     raise
@@ -226,6 +230,7 @@ class Core(ABC):
         values: Sequence[int],
         question: Question | None,
         until: int | None,
+        sight: bool,
     ) -> Steps[Answer | None]:
         """The answer, after an error that something can be done about; None when it is not such an error."""
         session, recorder = self._session, self.recorder
@@ -237,7 +242,11 @@ class Core(ABC):
         for_memory = isinstance(error, MemoryLimitExceeded | ServerBusy) and "held" in error.details
         try:
             if for_memory and (yield from self._release_first()):
-                return (yield from session.execute(self._to_release, values, question, until=until))
+                return (
+                    yield from session.execute(
+                        self._to_release, values, question, until=until, sight=sight
+                    )
+                )
         except BackhaulError as second:
             if not may_be_of_a_step_here(second):
                 raise
@@ -248,7 +257,9 @@ class Core(ABC):
         yield from send_in_parts(session, recorder, self.failures, self._to_release, end)
         self.failures.check(values, question)
         until = end if until is None else until
-        return (yield from session.execute(self._to_release, values, question, until=until))
+        return (
+            yield from session.execute(self._to_release, values, question, until=until, sight=sight)
+        )
 
     def _release_first(self) -> Steps[bool]:
         """Release what has no handle by a request of its own; whether there was anything.
@@ -290,6 +301,7 @@ class Core(ABC):
     def _end(self) -> None:
         self.connection.leases.remove(self._session.id)
         self.closed = True
+        self.times.clear()
         self.recorder.close()
         self._session.end()
 
@@ -314,6 +326,8 @@ class BlockingCore(Core):
         question: Question | None = None,
         kept: Kept | None = None,
         spent: Sequence[int] = (),
+        *,
+        sight: bool = False,
     ) -> Answer:
         """Send what was recorded, with a question; ``kept`` is for answers that stay on the server.
 
@@ -325,7 +339,10 @@ class BlockingCore(Core):
         self.check_usable()
         try:
             with self.recorder.lock:
-                return run(self._asking(values, question, kept, spent), self.connection.execute)
+                return run(
+                    self._asking(values, question, kept, spent, sight=sight),
+                    self.connection.execute,
+                )
         finally:
             self._be_renewed()
 

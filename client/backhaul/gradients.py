@@ -66,7 +66,7 @@ class Gradients(Mapping[int, Value], Generic[Value]):
             raise make_error(
                 "MISSING_GRADIENT",
                 f"There is no gradient for node {node}: the loss does not depend on it, or it is no "
-                "leaf. Check that it is used on the way to the loss; wrt=[...] gives zeros, and "
+                "leaf. tape.explain(loss) tells why it is not reached; wrt=[...] gives zeros, and "
                 "gradients of other tensors than leaves.",
                 node=node,
             )

@@ -71,3 +71,22 @@ def lease_seconds(given: Any) -> float:
             actual=f"{given!r:.100}",
         )
     return seconds
+
+
+def node_count(given: Any) -> int:
+    """``max_nodes=`` as a number of nodes.
+
+    Raises:
+        InvalidArgument: INVALID_VALUE.
+    """
+    try:
+        count = 0 if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise make_error(
+            "INVALID_VALUE",
+            f"max_nodes is {given!r:.100}; it is a whole number of nodes above 0.",
+            actual=f"{given!r:.100}",
+        )
+    return count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -9,19 +10,41 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Any, Final
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from backhaul.connection import Connection
-from backhaul_proto.errors import make_error
+from backhaul_proto.errors import BackhaulError, TransportError, make_error
 from backhaul_proto.messages import SessionInfo, SessionSummary
 from backhaul_proto.units import size
 
+_SESSIONS: Final = (
+    ("session", 9),
+    ("device", 3),
+    ("nodes", 5),
+    ("memory", 9),
+    ("age", 6),
+    ("lease left", 2),
+    ("steps", 4),
+    ("computed", 7),
+    ("", 8),
+)
+_TOP: Final = (
+    ("session", 9),
+    ("device", 4),
+    ("load", 9),
+    ("steps/s", 6),
+    ("memory", 8),
+    ("of", 3),
+    ("lease left", 2),
+    ("age", 5),
+    ("", 7),
+)
+_PADDING: Final = 2
 _UNOPENED: Final = SessionInfo(0, 0, 0.0, 0)
 _FILE_WIDTH: Final = 200
 """Columns of what is no terminal: no cell is cut there."""
@@ -74,23 +97,22 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
     if as_json:
         _print_json({"target": connection.target, "sessions": [_facts(each) for each in found]})
         return
-    table = _table(
-        "session", "device", "nodes", "memory", "age", "lease left", "steps", "computed", ""
-    )
-    for each in found:
-        info = each.info
-        table.add_row(
+    rows = [
+        [
             each.digest.hex(),
-            info.device,
-            f"{info.nodes:,}",
+            each.info.device,
+            f"{each.info.nodes:,}",
             _held(each),
-            _time(info.age_seconds),
-            _lease(info),
-            f"{info.steps:,}",
-            f"{info.busy_seconds:.2f} s",
+            _time(each.info.age_seconds),
+            _lease(each.info),
+            f"{each.info.steps:,}",
+            f"{each.info.busy_seconds:.2f} s",
             _state(each),
-        )
-    _console().print(table if found else "no sessions")
+        ]
+        for each in found
+    ]
+    console = _console()
+    console.print(_table(console.width, _SESSIONS, rows) if found else "no sessions")
 
 
 def show_top(
@@ -103,6 +125,8 @@ def show_top(
 ) -> None:
     """Show the sessions again and again, those that compute most first, until Ctrl-C.
 
+    Once the server has answered, it may go away: that is shown, and the sessions again when it is back.
+
     Args:
         connection: to the server.
         count: so many times; None: without end.
@@ -111,20 +135,42 @@ def show_top(
         sleep: waits so many seconds.
     """
     _check_shared(connection)
-    version = connection.info().version
+    target, version = connection.target, connection.info().version
     console = _console()
     in_place = console.is_terminal and not as_json
     live = Live(console=console, auto_refresh=False) if in_place else nullcontext()
+    seen = looks(connection.sessions)
+    away: BackhaulError | None = None
     with live:
-        for number, rows in enumerate(islice(looks(connection.sessions), count), 1):
+        for number in itertools.count(1):
+            page: RenderableType
+            try:
+                if away is not None:  # another version may be there now
+                    version = connection.info().version
+                rows = next(seen)
+                away = None
+            except TransportError as error:
+                away = error
+                seen = looks(connection.sessions)
             if as_json:
-                _print_json(_facts_of_all(connection.target, version, rows))
-            elif isinstance(live, Live):
-                live.update(_page(connection.target, version, rows), refresh=True)
+                _print_json(
+                    _facts_of_all(target, version, rows)
+                    if away is None
+                    else {"target": target, "error": away.reason, "message": away.message}
+                )
             else:
-                console.print(_page(connection.target, version, rows))
-            if number != count:
-                sleep(interval)
+                page = (
+                    _page(target, version, rows, console.width)
+                    if away is None
+                    else _away(target, away)
+                )
+                if isinstance(live, Live):
+                    live.update(page, refresh=True)
+                else:
+                    console.print(page)
+            if number == count:
+                return
+            sleep(interval)
 
 
 def _check_shared(connection: Connection) -> None:
@@ -137,32 +183,55 @@ def _check_shared(connection: Connection) -> None:
         )
 
 
-def _page(target: str, version: str, rows: Sequence[Row]) -> Group:
+def _page(target: str, version: str, rows: Sequence[Row], width: int) -> Group:
     held = size(sum(row.session.info.bytes for row in rows))
     plural = "" if len(rows) == 1 else "s"
     header = f"{target}  backhaul {version}  {len(rows)} session{plural}  {held}"
-    table = _table("session", "device", "load", "steps/s", "memory", "of", "lease left", "age", "")
-    for row in rows:
-        info = row.session.info
-        table.add_row(
+    lines = [
+        [
             row.session.digest.hex(),
-            info.device,
+            row.session.info.device,
             f"{row.load:.0%}",
             f"{row.steps_per_second:,.0f}",
             _held(row.session),
-            size(info.memory_limit),
-            _lease(info),
-            _time(info.age_seconds),
+            size(row.session.info.memory_limit),
+            _lease(row.session.info),
+            _time(row.session.info.age_seconds),
             _state(row.session),
-        )
-    return Group(Text(header), table)
+        ]
+        for row in rows
+    ]
+    return Group(Text(header), _table(width, _TOP, lines))
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, name in enumerate(columns):
-        outer = number in (0, len(columns) - 1)
-        table.add_column(name, justify="left" if outer else "right", no_wrap=True)
+def _away(target: str, error: BackhaulError) -> Text:
+    return Text(f"{target} does not answer; it is asked again. {error}")
+
+
+def _table(width: int, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> Table:
+    """The rows in as many columns as there is room for.
+
+    Args:
+        width: of the terminal.
+        columns: their names, and how much each is wanted: where they are too wide together, those of the
+            smallest numbers are left out. Those of 9 stay.
+        rows: all their cells.
+    """
+    widths = [
+        max([len(name), *(len(row[i]) for row in rows)]) for i, (name, _) in enumerate(columns)
+    ]
+    shown = list(range(len(columns)))
+    while sum(widths[i] + _PADDING for i in shown) - _PADDING > width:
+        least = min(shown, key=lambda i: columns[i][1])
+        if columns[least][1] == 9:
+            break
+        shown.remove(least)
+    table = Table(box=None, pad_edge=False, padding=(0, _PADDING, 0, 0))
+    for i in shown:
+        outer = i in (0, len(columns) - 1)
+        table.add_column(columns[i][0], justify="left" if outer else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row[i] for i in shown))
     return table
 
 

@@ -155,7 +155,8 @@ def _loss(tape: AnyTape[Any], loss: Any, name: str = "loss") -> tuple[int, NodeT
         raise make_error(
             "MISSING_NODE",
             f"The {name}, {kind.aval} on {tape}, requires no gradient: it is a constant, or was computed "
-            "from constants, detached or integer tensors only. Make what it depends on with leaf().",
+            "from constants, detached or integer tensors only. Make what it depends on with leaf(); "
+            "tape.explain() tells where the gradient is lost.",
             node=node,
         )
     return node, kind

@@ -12,6 +12,7 @@ import numpy as np
 
 from backhaul.columns import Columns
 from backhaul.constants import Constants
+from backhaul.history import History
 from backhaul.signatures import NodeType, Signature
 from backhaul.sources import MIN_TRIMMED, Sources
 from backhaul_proto.messages import Call
@@ -37,6 +38,7 @@ class Recorder:
         columns: what was not sent yet.
         full_at: the id at which the columns are to be sent.
         sources: where nodes were recorded.
+        history: what was sent, as far back as sources are known.
         constants: constants by content.
         has_tangent: whether any leaf has a tangent.
     """
@@ -47,6 +49,7 @@ class Recorder:
         "constants",
         "full_at",
         "has_tangent",
+        "history",
         "lock",
         "next_id",
         "sources",
@@ -60,6 +63,7 @@ class Recorder:
         self.columns = Columns(1)
         self.full_at = 1 + MAX_STEPS
         self.sources = Sources()
+        self.history = History()
         self.constants = Constants()
         self.has_tangent = False
         self._large: set[int] = set()
@@ -189,13 +193,19 @@ class Recorder:
     def sent(self, end: int) -> None:
         """The nodes before this id are the server's now."""
         known = self.columns.base
+        sent = self.columns
         if end == self.next_id:
             self.columns = Columns(end)
         else:
-            self.columns = self.columns.drop_before(end)
+            self.columns = sent.drop_before(end)
+            sent = sent.until(end)
+        self.history.add(
+            sent
+        )  # last: after an interrupt before this it lacks some steps, and no more
         self.full_at = end + MAX_STEPS
         if len(self.sources.codes) > MIN_TRIMMED:  # nodes sent now may be found to have failed
             self.sources.trim(min(known, next(iter(self.types), end)))
+            self.history.trim(self.sources.first)
 
     def leave_out_unneeded(self, released: set[int]) -> None:
         """Leave out of the columns what nothing needs any more.
@@ -219,4 +229,5 @@ class Recorder:
         """Forget all, and take no more steps."""
         self.columns = Columns(self.next_id)
         self.types.clear()
+        self.history = History()
         self.full_at = 0

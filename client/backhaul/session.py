@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -48,6 +48,8 @@ from backhaul_proto.messages import (
     BlockCall,
     Execute,
     Question,
+    SightQuestion,
+    StepTime,
     keep_from,
 )
 
@@ -97,6 +99,7 @@ class Session:
         begun: whether the server may know the session.
         asked_lease: seconds of its lease as they are asked; 0: what the server allows.
         lease: seconds of its lease; 0: it does not end by itself; None until the server has told.
+        measured: is told how long the steps of each request took; None: they are not measured.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Session:
         self.epoch = b""
         self.begun = False
         self.refused = False
+        self.measured: Callable[[Sequence[StepTime]], None] | None = None
         self._order = _Order()
         self._made = itertools.count(1)  # what tells a request from others under the same number
 
@@ -146,6 +150,7 @@ class Session:
         *,
         until: int | None = None,
         spent: Sequence[int] = (),
+        sight: bool = False,
     ) -> Steps[Answer]:
         """Send the open columns with a question.
 
@@ -156,6 +161,7 @@ class Session:
             until: send the steps before this node, and release nodes before it, only; None: all.
             spent: further nodes to release, which the question may be of: once it is answered nobody asks
                 for them.
+            sight: whether the tape's nodes are to be told.
 
         Raises:
             BackhaulError: the columns are open still, and what needs nothing will be left out of them.
@@ -179,7 +185,7 @@ class Session:
             seq = order.committed + len(order.doubts) + 1
             released = sorted(release if until is None else filter(end.__gt__, release))
             leaving = sorted({*released, *spent}) if spent else released
-            request, data = self._request(seq, piece, leaving, values, question)
+            request, data = self._request(seq, piece, leaving, values, question, sight)
             block = request.block
             if block is not None and block.hash not in known:
                 block = replace(block, block=data)
@@ -209,6 +215,8 @@ class Session:
             self.epoch = answer.epoch
             if answer.limits is not None:
                 self.lease = answer.limits.lease_seconds
+            if self.measured is not None and answer.sight is not None:
+                self.measured(answer.sight.times)
             kept: Sequence[int] = ()
             if self._record is not None:
                 if order.sent < start:
@@ -237,6 +245,7 @@ class Session:
         release: Sequence[int],
         values: Sequence[int],
         question: Question | None,
+        sight: bool,
     ) -> tuple[Execute, bytes]:
         """The request with its block's hash alone, as for a server that holds the block; and the block."""
         block, data = None, b""
@@ -259,6 +268,9 @@ class Session:
             large_bytes(self._recorder, values, question),
             self.asked_lease if seq == 1 else 0.0,
             self._device if seq == 1 else "",
+            SightQuestion(sight, self.measured is not None)
+            if sight or self.measured is not None
+            else None,
         )
         return request, data
 

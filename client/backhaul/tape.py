@@ -11,8 +11,19 @@ from backhaul.connection import Connection, default_connection
 from backhaul.core import BlockingCore
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
-from backhaul.limits import byte_limit, device_name, lease_seconds
-from backhaul.questions import Asked, hvp_question, pullback_question, pushforward_question
+from backhaul.limits import byte_limit, device_name, lease_seconds, node_count
+from backhaul.questions import (
+    Asked,
+    find_node,
+    hvp_question,
+    pullback_question,
+    pushforward_question,
+)
+from backhaul.sight.blame import Blame, blame
+from backhaul.sight.explain import Explanation, explain
+from backhaul.sight.graph import Graph, graph_of
+from backhaul.sight.profile import BlockingProfile
+from backhaul.sight.show import BOXES, Picture, picture
 from backhaul.tensor import TrackedTensor
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Answer
@@ -302,6 +313,104 @@ class Tape(AnyTape[TrackedTensor]):
             >>> tape.flush()
         """
         self._core.flush()
+
+    # Sight
+
+    def explain(self, loss: Node) -> Explanation:
+        """Which leaves a loss reaches, through which steps, and why it does not reach the others.
+
+        Takes one round trip. The loss may be any tensor of the tape, a constant too: then it says why no
+        gradient flows.
+
+        Args:
+            loss: the tensor.
+
+        Raises:
+            MissingNode: it is of another tape, or released.
+            VersionMismatch: the server is of a version that does not tell.
+
+        Example:
+            >>> import backhaul as bh
+            >>> tape = bh.Tape()
+            >>> x, y, z = tape.leaf([1.0, 2.0]), tape.leaf(3.0), tape.leaf(4.0)
+            >>> found = tape.explain(bh.sum(x * y.detach()))
+            >>> [each.node for each in found.reached], [each.why for each in found.unreached]
+            ([1], ['detached', 'unused'])
+        """
+        node = find_node(self, loss, "The loss")[0]
+        return explain(self._looked(), node, self._leaves())
+
+    def blame(self, tensor: Node) -> Blame:
+        """Where the NaN and Inf of a tensor came from: the first steps that made them of finite operands.
+
+        Takes one round trip. The server reads all values that the tape holds for it.
+
+        Args:
+            tensor: the tensor.
+
+        Raises:
+            MissingNode, VersionMismatch: as `explain`.
+
+        Example:
+            >>> import backhaul as bh
+            >>> tape = bh.Tape()
+            >>> x = tape.leaf([1.0, 0.0])
+            >>> loss = bh.sum(bh.log(x) * x)
+            >>> tape.blame(loss).first.op
+            'log'
+        """
+        node = find_node(self, tensor, "The tensor")[0]
+        return blame(self._looked(), node)
+
+    def profile(self) -> BlockingProfile:
+        """What steps and their derivatives take on the server: measured while it is entered, else never.
+
+        Steps that were recorded before and not sent yet count too. At its end what was recorded is sent.
+
+        Returns:
+            A context manager: afterwards it prints as tables, and has `Profile.rows`.
+
+        Example:
+            >>> import numpy as np, backhaul as bh
+            >>> tape = bh.Tape()
+            >>> with tape.profile() as profile:
+            ...     x = tape.leaf(np.ones((100, 100)))
+            ...     grads = tape.pullback(bh.sum(bh.exp(x @ x)))
+            >>> sorted(row.op for row in profile.by_op), profile.seconds > 0
+            (['exp', 'matmul', 'sum'], True)
+        """
+        self._core.check_usable()
+        return BlockingProfile(self._core)
+
+    def show(self, loss: Node | None = None, *, max_nodes: int = BOXES) -> Picture:
+        """The tape's graph: in a notebook a drawing, in a terminal a table (in a program: print it).
+
+        Takes one round trip. Colours, and ms, are of what was measured within `profile`.
+
+        Args:
+            loss: show what it was computed from alone; left out: all that the server holds.
+            max_nodes: so many at most, those recorded last.
+
+        Raises:
+            MissingNode, VersionMismatch: as `explain`.
+            InvalidArgument: INVALID_VALUE for what is no number of nodes.
+
+        Example:
+            >>> import backhaul as bh
+            >>> tape = bh.Tape()
+            >>> x = tape.leaf([1.0, 2.0])
+            >>> loss = bh.sum(bh.exp(x))
+            >>> print(tape.show())  # doctest: +ELLIPSIS
+            node  op    from  type           bytes  ms  value  where
+               1  leaf        float64[2]  16 bytes ...
+               2  exp   1     float64[2]  16 bytes ...
+               3  sum   2     float64[]    8 bytes ...
+        """
+        node = None if loss is None else find_node(self, loss, "The loss")[0]
+        return picture(self._looked(), node, node_count(max_nodes))
+
+    def _looked(self) -> Graph:
+        return graph_of(self._core, self._core.ask(sight=True))
 
     # Its end
 

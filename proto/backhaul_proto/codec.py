@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from backhaul_proto import tensors
+from backhaul_proto import sight, tensors
 from backhaul_proto.bounds import (
     MAX_ATTRIBUTE_BYTES,
     MAX_BLOCK_OPERANDS,
@@ -27,7 +27,7 @@ from backhaul_proto.bounds import (
     check_count,
 )
 from backhaul_proto.bulk import FROM_BYTES, check_bulk
-from backhaul_proto.catalog.avals import Aval, aval
+from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.index import ARRAY, Index, Item, Slice
 from backhaul_proto.catalog.ops import Attributes, AttributeValue
 from backhaul_proto.errors import make_error
@@ -51,7 +51,7 @@ from backhaul_proto.messages import (
     Question,
 )
 from backhaul_proto.shared import Place
-from backhaul_proto.v1 import graph_pb2, service_pb2, shared_memory_pb2, tensor_pb2
+from backhaul_proto.v1 import graph_pb2, service_pb2, shared_memory_pb2
 
 M = TypeVar("M", bound=Message)
 
@@ -250,6 +250,8 @@ def write_execute(request: Execute) -> Parts:
         case PushforwardQuestion() as question:
             message.pushforward.output = question.output
             _write_directions(message.pushforward, question.directions, arrays)
+    if request.sight is not None:
+        sight.write_question(message.sight, request.sight)
     return message.SerializeToString(), arrays
 
 
@@ -305,6 +307,7 @@ def read_execute(message: service_pb2.ExecuteRequest, arrays: Sequence[Array]) -
         memory_limit=message.options.memory_limit,
         lease_seconds=message.options.lease_seconds,
         device=message.options.device,
+        sight=sight.read_question(message.sight) if message.HasField("sight") else None,
     )
 
 
@@ -429,6 +432,8 @@ def write_answer(answer: Answer) -> Parts:
         )
     if answer.limits is not None:
         message.limits.CopyFrom(limits_message(answer.limits))
+    if answer.sight is not None:
+        sight.write(message.sight, answer.sight)
     return message.SerializeToString(), arrays
 
 
@@ -457,6 +462,7 @@ def read_answer(message: service_pb2.ExecuteResponse, arrays: Sequence[Array]) -
         ],
         limits=read_limits(message.limits) if message.HasField("limits") else None,
         tangents=[arrays[i] for i in message.tangents],
+        sight=sight.read(message.sight) if message.HasField("sight") else None,
     )
 
 
@@ -519,7 +525,7 @@ def cost_message(cost: ContractionCost, result: Aval) -> service_pb2.ContractPat
         value_bytes=min(cost.value_bytes, _UINT64),
         gradient_bytes=min(cost.gradient_bytes, _UINT64),
         hvp_bytes=min(cost.hvp_bytes, _UINT64),
-        result=type_message(result),
+        result=tensors.type_message(result),
         slices=cost.slices,
         sliced_labels=cost.sliced_labels,
     )
@@ -553,16 +559,3 @@ def _double(count: int | float) -> float:
         return float(count)
     except OverflowError:
         return math.inf
-
-
-# Avals
-
-
-def type_message(each: Aval) -> tensor_pb2.TensorType:
-    """An aval as it travels."""
-    return tensor_pb2.TensorType(dtype=tensors.number_of(each.dtype), shape=each.shape)
-
-
-def read_type(message: tensor_pb2.TensorType, what: str) -> Aval:
-    """The aval of a TensorType."""
-    return aval(tensors.read_shape(message.shape, what), tensors.dtype_of(message.dtype))

@@ -133,6 +133,50 @@ def asked_node(question: Question) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class SightQuestion:
+    """What is to be told of the tape itself; see SightQuestion in service.proto."""
+
+    nodes: bool = False
+    times: bool = False
+    max_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSight:
+    """One node of a tape; see NodeSight in service.proto."""
+
+    node: int
+    op: str
+    inputs: Sequence[int]
+    aval: Aval
+    requires_grad: bool
+    named: bool
+    failed: bool = False
+    nan: int = 0
+    inf: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """How long a step and its derivatives took; see StepTime in service.proto."""
+
+    node: int
+    op: str
+    seconds: float
+    derivative_seconds: float
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a tape looks like; see Sight in service.proto."""
+
+    nodes: Sequence[NodeSight] = ()
+    left_out: int = 0
+    times: Sequence[StepTime] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Execute:
     """A block of steps and the questions at its end; see ExecuteRequest.
 
@@ -155,6 +199,7 @@ class Execute:
     answer_bytes: int = 0
     lease_seconds: float = 0.0
     device: str = ""
+    sight: SightQuestion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +255,7 @@ class Answer:
     sets: Sequence[GradientSet] = ()
     limits: Limits | None = None
     tangents: Sequence[Array] = ()
+    sight: Sight | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from backhaul_proto.bounds import MAX_TENSORS, check_count
-from backhaul_proto.catalog.avals import MAX_RANK, is_array_shape
+from backhaul_proto.catalog.avals import MAX_RANK, Aval, aval, is_array_shape
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.shared import Place, SharedArray
 from backhaul_proto.v1 import tensor_pb2
@@ -217,6 +217,16 @@ def read_shape(sizes: Sequence[int], what: str) -> tuple[int, ...]:
             operand=what,
         )
     return shape
+
+
+def type_message(each: Aval) -> tensor_pb2.TensorType:
+    """An aval as it travels."""
+    return tensor_pb2.TensorType(dtype=number_of(each.dtype), shape=each.shape)
+
+
+def read_type(message: tensor_pb2.TensorType, what: str) -> Aval:
+    """The aval of a TensorType."""
+    return aval(read_shape(message.shape, what), dtype_of(message.dtype))
 
 
 def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:

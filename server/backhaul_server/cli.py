@@ -33,6 +33,7 @@ from backhaul_server.rest import Rest, collect, put_off_full_collections
 from backhaul_server.service.access import Tokens, access_of
 from backhaul_server.service.admission import Slots
 from backhaul_server.service.certificates import Certificates
+from backhaul_server.service.console import Console
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Access, Entry, Log, Observer
 from backhaul_server.service.metrics import Calls, expose, registry_of
@@ -123,6 +124,10 @@ def serve(settings: ServerSettings) -> int:
     if calls is not None:
         host = settings.metrics_host or settings.host
         metrics = expose(registry_of(server, calls), host, settings.metrics_port or 0)
+    console = None
+    if settings.console is not None:
+        tokens = access if isinstance(access, Tokens) else None
+        console = Console(server.dispatcher, tokens, settings.console)
     watchdog = Watchdog(worker, settings.watchdog) if settings.watchdog else None
     if watchdog is not None:
         watchdog.start()
@@ -133,6 +138,10 @@ def serve(settings: ServerSettings) -> int:
         print(f"health on {server.health_target}", flush=True)
     if metrics is not None:
         print(f"metrics on {metrics.url}", flush=True)
+    if console is not None:
+        console.start()
+        how = f", password {console.password}" if console.password else ", with a token as password"
+        print(f"console on {console.url}{how}", flush=True)
 
     def tidy() -> None:
         collect()
@@ -142,6 +151,8 @@ def serve(settings: ServerSettings) -> int:
     rest = Rest(time.process_time, tidy)
     while not stop.wait(IDLE_LOOK):
         rest.look(IDLE_LOOK)
+    if console is not None:
+        console.close()
     ended = server.stop(settings.grace, settings.drain_delay)
     if watchdog is not None:
         watchdog.close()

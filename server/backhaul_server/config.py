@@ -173,6 +173,12 @@ class ServerSettings(BaseSettings):
     metrics_host: Annotated[str | None, Otherwise("that of the server")] = Field(
         None, description="Address of the metrics."
     )
+    console: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of a web page of the server, on 127.0.0.1 alone; 0: any free one.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="What is logged: debug tells of every call, info of refused ones too."
     )

@@ -22,6 +22,7 @@ TRACED = (
     "constants",
     "core",
     "failures",
+    "history",
     "kept",
     "leaves",
     "recorder",

@@ -43,6 +43,8 @@ class AwaitingCore(Core):
         question: Question | None = None,
         kept: Kept | None = None,
         spent: Sequence[int] = (),
+        *,
+        sight: bool = False,
     ) -> Answer:
         """Send what was recorded, with a question; ``kept`` is for answers that stay on the server.
 
@@ -57,7 +59,7 @@ class AwaitingCore(Core):
         self.connection.check_loop()
         async with self._turn:
             self.check_usable()
-            work = self._asking(values, question, kept, spent)
+            work = self._asking(values, question, kept, spent, sight=sight)
             try:
                 return await drive(work, self.connection.execute, self.recorder.lock)
             finally:

@@ -13,13 +13,19 @@ from backhaul.aio.tensor import TrackedTensor
 from backhaul.any_tape import AnyTape, Array, Node, unknown
 from backhaul.gradients import Gradients, HvpResult, PushforwardResult
 from backhaul.kept import Kept
-from backhaul.limits import byte_limit, device_name, lease_seconds
+from backhaul.limits import byte_limit, device_name, lease_seconds, node_count
 from backhaul.questions import (
     Asked,
+    find_node,
     hvp_question,
     pullback_question,
     pushforward_question,
 )
+from backhaul.sight.blame import Blame, blame
+from backhaul.sight.explain import Explanation, explain
+from backhaul.sight.graph import Graph, graph_of
+from backhaul.sight.profile import AwaitingProfile
+from backhaul.sight.show import BOXES, Picture, picture
 from backhaul.unusable import must_be_awaited
 from backhaul_proto.errors import make_error
 from backhaul_proto.messages import Answer
@@ -252,6 +258,45 @@ class Tape(AnyTape[TrackedTensor]):
             BackhaulError: the server refused it, or cannot be reached.
         """
         await self._core.ask()
+
+    # Sight
+
+    async def explain(self, loss: Node) -> Explanation:
+        """Which leaves a loss reaches, and why not the others; as `backhaul.Tape.explain`."""
+        node = find_node(self, loss, "The loss")[0]
+        return explain(await self._looked(), node, self._leaves())
+
+    async def blame(self, tensor: Node) -> Blame:
+        """Where the NaN and Inf of a tensor came from; as `backhaul.Tape.blame`."""
+        node = find_node(self, tensor, "The tensor")[0]
+        return blame(await self._looked(), node)
+
+    def profile(self) -> AwaitingProfile:
+        """What steps take on the server, measured while it is entered, with ``async with``.
+
+        Example:
+            >>> import asyncio
+            >>> import backhaul.aio as bh
+            >>> async def main():
+            ...     tape = bh.Tape()
+            ...     async with tape.profile() as profile:
+            ...         x = tape.leaf([1.0, 2.0])
+            ...         await tape.pullback(bh.sum(x * x))
+            ...     return sorted(row.op for row in profile.by_op)
+            >>> asyncio.run(main())
+            ['multiply', 'sum']
+        """
+        self._core.check_usable()
+        return AwaitingProfile(self._core)
+
+    async def show(self, loss: Node | None = None, *, max_nodes: int = BOXES) -> Picture:
+        """The tape's graph, as a drawing or a table; as `backhaul.Tape.show`."""
+        node = None if loss is None else find_node(self, loss, "The loss")[0]
+        count = node_count(max_nodes)
+        return picture(await self._looked(), node, count)
+
+    async def _looked(self) -> Graph:
+        return graph_of(self._core, await self._core.ask(sight=True))
 
     # Its end
 

@@ -9,7 +9,7 @@ import numpy as np
 from google.protobuf.message import Message
 
 from backhaul.server_ops import AttributeInfo, OpInfo, OpSupport
-from backhaul_proto import codec
+from backhaul_proto import codec, tensors
 from backhaul_proto.catalog.avals import Aval
 from backhaul_proto.catalog.ops import Attributes
 from backhaul_proto.messages import (
@@ -106,7 +106,7 @@ def infer(op: str, avals: Sequence[Aval], attributes: Attributes) -> Call[Inferr
     """What an op gives on operands of these avals."""
     request = service_pb2.InferRequest(
         op=op,
-        operands=map(codec.type_message, avals),
+        operands=map(tensors.type_message, avals),
         attributes=(codec.attribute_message(name, value) for name, value in attributes),
     )
     return _plain("Infer", request, service_pb2.InferResponse, _read_inferred)
@@ -117,7 +117,7 @@ def contract_path(
 ) -> Call[ContractionCost]:
     """How an einsum of operands of these avals would be contracted."""
     request = service_pb2.ContractPathRequest(
-        operands=map(codec.type_message, avals),
+        operands=map(tensors.type_message, avals),
         attributes=(codec.attribute_message(name, value) for name, value in attributes),
         memory_limit=memory_limit,
         device=device,
@@ -187,7 +187,7 @@ def _read_ops(found: service_pb2.ListOpsResponse) -> tuple[OpInfo, ...]:
 
 
 def _read_inferred(found: service_pb2.InferResponse) -> Inferred:
-    results = tuple(codec.read_type(each, f"result {i}") for i, each in enumerate(found.results))
+    results = tuple(tensors.read_type(each, f"result {i}") for i, each in enumerate(found.results))
     return Inferred(results, found.several, not found.constant)
 
 

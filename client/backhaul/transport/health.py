@@ -59,10 +59,12 @@ def status_of(answer: bytes) -> str:
 
     >>> status_of(bytes([1 << 3, 2]))
     'NOT_SERVING'
+    >>> status_of(bytes([1 << 3 | 2, 1, 120]))  # of a service that is none of health
+    'UNKNOWN'
     """
     number = 0
     fields = UnknownFieldSet(codec.parse(Empty, answer))
     for i in range(len(fields)):
-        if fields[i].field_number == _STATUS_FIELD:
+        if fields[i].field_number == _STATUS_FIELD and isinstance(fields[i].data, int):
             number = fields[i].data
     return _STATUSES[number] if number < len(_STATUSES) else str(number)

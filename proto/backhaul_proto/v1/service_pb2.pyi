@@ -471,7 +471,7 @@ class ReleaseResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "options", "max_response_bytes", "response_buffers", "tensors")
+    __slots__ = ("session", "seq", "digest", "block", "values", "pullback", "hvp", "pushforward", "release", "options", "max_response_bytes", "response_buffers", "sight", "tensors")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -484,6 +484,7 @@ class ExecuteRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     MAX_RESPONSE_BYTES_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_BUFFERS_FIELD_NUMBER: _ClassVar[int]
+    SIGHT_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     session: SessionRef
     seq: int
@@ -497,8 +498,9 @@ class ExecuteRequest(_message.Message):
     options: SessionOptions
     max_response_bytes: int
     response_buffers: _containers.RepeatedCompositeFieldContainer[_shared_memory_pb2.SharedBuffer]
+    sight: SightQuestion
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., max_response_bytes: _Optional[int] = ..., response_buffers: _Optional[_Iterable[_Union[_shared_memory_pb2.SharedBuffer, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, session: _Optional[_Union[SessionRef, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., block: _Optional[_Union[_graph_pb2.BlockCall, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., pullback: _Optional[_Union[PullbackQuestion, _Mapping]] = ..., hvp: _Optional[_Union[HvpQuestion, _Mapping]] = ..., pushforward: _Optional[_Union[PushforwardQuestion, _Mapping]] = ..., release: _Optional[_Iterable[int]] = ..., options: _Optional[_Union[SessionOptions, _Mapping]] = ..., max_response_bytes: _Optional[int] = ..., response_buffers: _Optional[_Iterable[_Union[_shared_memory_pb2.SharedBuffer, _Mapping]]] = ..., sight: _Optional[_Union[SightQuestion, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class PullbackQuestion(_message.Message):
     __slots__ = ("loss", "cotangents", "wrt", "keep_from")
@@ -556,7 +558,7 @@ class Failure(_message.Message):
     def __init__(self, node: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., dependants: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ExecuteResponse(_message.Message):
-    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tangents", "no_loss_value", "tensors")
+    __slots__ = ("epoch", "base_id", "failures", "question_failure", "values", "loss_value", "sets", "limits", "tangents", "no_loss_value", "sight", "tensors")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
@@ -567,6 +569,7 @@ class ExecuteResponse(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     TANGENTS_FIELD_NUMBER: _ClassVar[int]
     NO_LOSS_VALUE_FIELD_NUMBER: _ClassVar[int]
+    SIGHT_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     epoch: bytes
     base_id: int
@@ -578,8 +581,65 @@ class ExecuteResponse(_message.Message):
     limits: Limits
     tangents: _containers.RepeatedScalarFieldContainer[int]
     no_loss_value: bool
+    sight: Sight
     tensors: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.Tensor]
-    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tangents: _Optional[_Iterable[int]] = ..., no_loss_value: bool = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[bytes] = ..., base_id: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ..., question_failure: _Optional[_Union[Failure, _Mapping]] = ..., values: _Optional[_Iterable[int]] = ..., loss_value: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[IndexedGradients, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., tangents: _Optional[_Iterable[int]] = ..., no_loss_value: bool = ..., sight: _Optional[_Union[Sight, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
+
+class SightQuestion(_message.Message):
+    __slots__ = ("nodes", "times", "max_nodes")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: bool
+    times: bool
+    max_nodes: int
+    def __init__(self, nodes: bool = ..., times: bool = ..., max_nodes: _Optional[int] = ...) -> None: ...
+
+class Sight(_message.Message):
+    __slots__ = ("nodes", "left_out", "times")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeSight]
+    left_out: int
+    times: _containers.RepeatedCompositeFieldContainer[StepTime]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeSight, _Mapping]]] = ..., left_out: _Optional[int] = ..., times: _Optional[_Iterable[_Union[StepTime, _Mapping]]] = ...) -> None: ...
+
+class NodeSight(_message.Message):
+    __slots__ = ("node", "op", "inputs", "type", "requires_grad", "named", "failed", "nan", "inf")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    REQUIRES_GRAD_FIELD_NUMBER: _ClassVar[int]
+    NAMED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    NAN_FIELD_NUMBER: _ClassVar[int]
+    INF_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    op: str
+    inputs: _containers.RepeatedScalarFieldContainer[int]
+    type: _tensor_pb2.TensorType
+    requires_grad: bool
+    named: bool
+    failed: bool
+    nan: int
+    inf: int
+    def __init__(self, node: _Optional[int] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., type: _Optional[_Union[_tensor_pb2.TensorType, _Mapping]] = ..., requires_grad: bool = ..., named: bool = ..., failed: bool = ..., nan: _Optional[int] = ..., inf: _Optional[int] = ...) -> None: ...
+
+class StepTime(_message.Message):
+    __slots__ = ("node", "op", "seconds", "derivative_seconds", "bytes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DERIVATIVE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    op: str
+    seconds: float
+    derivative_seconds: float
+    bytes: int
+    def __init__(self, node: _Optional[int] = ..., op: _Optional[str] = ..., seconds: _Optional[float] = ..., derivative_seconds: _Optional[float] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class IndexedGradients(_message.Message):
     __slots__ = ("nodes", "gradients", "hvps", "kept", "kept_hvps")

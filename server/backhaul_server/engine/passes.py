@@ -7,7 +7,9 @@ this pass made itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
@@ -31,6 +33,24 @@ View = tuple[Any, Sequence[Any], Any]
 """A node's result, operands and residual."""
 
 _serial = attrgetter("serial")
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.begins: Callable[[Node | None], None] | None = None
+
+
+_of_thread = _OfThread()
+
+
+@contextmanager
+def timed_by(begins: Callable[[Node | None], None]) -> Iterator[None]:
+    """Within it the passes of this thread tell where their work on each node begins; None: it has ended."""
+    before, _of_thread.begins = _of_thread.begins, begins
+    try:
+        yield
+    finally:
+        _of_thread.begins = before
 
 
 def pullback(
@@ -130,6 +150,7 @@ def push(
     tangents: dict[Node, Any] = dict(direction)
     residuals: dict[Node, Any] = {}
     checkpoint = F.xp.checkpoint
+    begins = _of_thread.begins
     for node in reversed(order):
         inputs = node.inputs
         if not inputs:
@@ -143,6 +164,8 @@ def push(
         moving = [tangents.get(each) for each in inputs]
         if all(tangent is None for tangent in moving):
             continue
+        if begins is not None:
+            begins(node)
         call = node.call
         assert call is not None
         if call.jvp is None:
@@ -156,6 +179,8 @@ def push(
             tangents[node] = dy
         elif dy is not None:
             tangents[node] = fit_tangent(F, dy, y)
+    if begins is not None:
+        begins(None)
     return tangents, residuals
 
 
@@ -203,6 +228,7 @@ def reverse(
     owned: set[Node] = set()
     found: Gradients = {}
     checkpoint = F.xp.checkpoint
+    begins = _of_thread.begins
     sent: Any
     for node in order:
         ct = cotangents.pop(node, None)
@@ -226,6 +252,8 @@ def reverse(
         if True not in needs:
             continue
         checkpoint()
+        if begins is not None:
+            begins(node)
         if view is None:
             y, operands, residual = node.value, node.operands, node.residual
         else:
@@ -258,6 +286,8 @@ def reverse(
                 else:
                     owned.discard(each)  # the sum has the tangent of the one that has any
         sent = g = before = None  # what was summed is not to stand beside what comes next
+    if begins is not None:
+        begins(None)
     return found
 
 

@@ -30,6 +30,7 @@ from backhaul_proto.messages import (
     Limits,
     SessionInfo,
     SessionSummary,
+    Sight,
 )
 from backhaul_proto.units import size
 from backhaul_proto.v1 import service_pb2
@@ -302,7 +303,7 @@ class Dispatcher:
         prepared = self._prepared(request.op, given, tuple(avals), call)
         return _header(
             service_pb2.InferResponse(
-                results=map(codec.type_message, prepared.results),
+                results=map(tensors.type_message, prepared.results),
                 several=prepared.several,
                 constant=not catalog.get(request.op).differentiable,
             )
@@ -400,12 +401,32 @@ class Dispatcher:
         self, request: service_pb2.ListSessionsRequest, _: Any, principal: str, call: Call
     ) -> Parts:
         response = service_pb2.ListSessionsResponse()
-        for session in self._sessions.ids(principal):
-            found = self._summary(principal, session)
-            if found is None:
-                continue
+        for found in self.summaries(principal):
             response.sessions.add(**_told(found.info), digest=found.digest, busy=found.busy)
         return _header(response)
+
+    def summaries(self, principal: str) -> Iterator[SessionSummary]:
+        """A principal's sessions, in the order in which they were opened."""
+        for session in self._sessions.ids(principal):
+            found = self._summary(principal, session)
+            if found is not None:
+                yield found
+
+    def look(self, principal: str, digest: bytes, at_most: int, call: Call) -> Sight | None:
+        """The nodes of a principal's session, those made last; None when there is none of this digest.
+
+        Raises:
+            DeadlineExceeded: it computes, or is large.
+        """
+        session = self._sessions.named(principal, digest)
+        if session is None:
+            return None
+
+        return self._worker.run(
+            call,
+            (principal, session),
+            lambda interrupt: self._sessions.look(principal, digest, at_most, interrupt),
+        )
 
     def _summary(self, principal: str, session: bytes) -> SessionSummary | None:
         summary = self._sessions.summary
@@ -567,7 +588,7 @@ HANDLERS: Final[dict[str, Handler]] = {
 def _avals(operands: Sequence[Any]) -> list[Aval]:
     """What a request says of operands that it does not have."""
     check_count("operands of a step", len(operands), MAX_OPERANDS)
-    return [codec.read_type(each, f"operand {i}") for i, each in enumerate(operands)]
+    return [tensors.read_type(each, f"operand {i}") for i, each in enumerate(operands)]
 
 
 def request_type(method: str) -> type[Message]:
@@ -610,5 +631,5 @@ def _node_info(node: int, described: Any, has_tangent: bool) -> Any:
     info = service_pb2.ApplyResponse().nodes.add(
         node=node, requires_grad=described.requires_grad, has_tangent=has_tangent
     )
-    info.type.CopyFrom(codec.type_message(described.aval))
+    info.type.CopyFrom(tensors.type_message(described.aval))
     return info

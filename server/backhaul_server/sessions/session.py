@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -21,12 +22,15 @@ from backhaul_proto.messages import (
     GradientSet,
     KeepingQuestion,
     SessionInfo,
+    Sight,
     asked_node,
     keep_from,
 )
 from backhaul_server.engine.checks import Described
 from backhaul_server.engine.engine import Engine
 from backhaul_server.engine.node import Node, describe
+from backhaul_server.engine.sight import nodes_of
+from backhaul_server.engine.stopwatch import Stopwatch
 from backhaul_server.engine.tape import Tape
 from backhaul_server.engine.tape_memory import held_by, reached
 from backhaul_server.sessions.blocks import BlockCache, Plan
@@ -37,6 +41,7 @@ from backhaul_server.sessions.lease import Lease
 from backhaul_server.sessions.node_count import NodeCount
 from backhaul_server.sessions.pool import Pool
 from backhaul_server.sessions.questions import Asked, NodeFailed, ask, check, kind_of
+from backhaul_server.sessions.sight import look, stopwatch_of
 from backhaul_server.sessions.transit import Transit
 from backhaul_server.tally import Done, Work
 
@@ -143,7 +148,7 @@ class Session:
             last = self._last
             keep = self._keep(request, {}, last.kept)
             with self._engine.interruptible(interrupt, self._lane):
-                return self._answer(request, last.base_id, last.failures, {}, keep)
+                return self._answer(request, last.base_id, last.failures, {}, keep, interrupt)
         self._release_pending()
         made: dict[int, Node] = {}
         base_id, plan, inputs = self._planned(request, interrupt)
@@ -154,12 +159,13 @@ class Session:
         try:
             with self._engine.interruptible(interrupt, self._lane):
                 began = ran = perf_counter()
+                stopwatch = stopwatch_of(request.sight)
                 if plan is not None:
-                    made = self._run(plan, inputs, request.tensors, base_id, interrupt)
+                    made = self._run(plan, inputs, request.tensors, base_id, interrupt, stopwatch)
                     ran = perf_counter()
                 failures = _new_failures(made.values())
                 keep = self._keep(request, made)
-                answer = self._answer(request, base_id, failures, made, keep)
+                answer = self._answer(request, base_id, failures, made, keep, interrupt, stopwatch)
             kept = {} if keep is None else keep.nodes
             self._commit(request, base_id, failures, made | kept, answer.sets if kept else ())
             self._budget.committed(plan, kept.values())
@@ -358,9 +364,10 @@ class Session:
         tensors: Sequence[Array],
         base_id: int,
         interrupt: Interrupt,
+        stopwatch: Stopwatch | None,
     ) -> dict[int, Node]:
         tape = self._tape
-        run = tape.run
+        run = tape.run if stopwatch is None else stopwatch.timed(tape.run)
         slots: list[Node | None] = list(inputs)
         arrays = map(self._engine.array, tensors)
         for step in plan.steps:
@@ -437,6 +444,8 @@ class Session:
         failures: Sequence[Failure],
         made: dict[int, Node],
         keep: Keep | None,
+        interrupt: Interrupt,
+        stopwatch: Stopwatch | None = None,
     ) -> Answer:
         def node_of(each: int) -> Node:
             return made[each] if each in made else self._find(each)
@@ -444,7 +453,10 @@ class Session:
         asked = Asked()
         failed = None
         try:
-            asked = ask(self._engine, self._tape, request.values, request.question, node_of, keep)
+            with nullcontext() if stopwatch is None else stopwatch.passes():
+                asked = ask(
+                    self._engine, self._tape, request.values, request.question, node_of, keep
+                )
         except NodeFailed as failure:
             failed = _failure(failure.error, [failure.node])
         return Answer(
@@ -456,7 +468,15 @@ class Session:
             asked.loss_value,
             asked.sets,
             tangents=asked.tangents,
+            sight=None
+            if request.sight is None
+            else look(request, self._engine, {**self._nodes, **made}, stopwatch, interrupt),
         )
+
+    def nodes(self, at_most: int, interrupt: Interrupt) -> Sight:
+        """Its nodes, those made last."""
+        with self._engine.interruptible(interrupt, self._lane):
+            return nodes_of(self._engine, self._nodes, at_most, interrupt)
 
     def _find(self, node: int) -> Node:
         found = self._nodes.get(node)

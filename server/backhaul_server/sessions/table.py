@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from backhaul_proto.errors import BackhaulError, make_error
-from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo, SessionSummary
+from backhaul_proto.messages import Answer, Execute, Limits, SessionInfo, SessionSummary, Sight
 from backhaul_proto.units import size
 from backhaul_server.sessions.blocks import BlockCache, CacheReading, Decode
 from backhaul_server.sessions.claims import Claim
@@ -228,6 +228,27 @@ class SessionTable:
         now, left = self._clock(), found.lease.left
         info = found.info(now, left) if exact else found.rough_info(now, left)
         return SessionSummary(digest_of(session), info, found.lease.in_use)
+
+    def look(
+        self, principal: str, digest: bytes, at_most: int, interrupt: Interrupt
+    ) -> Sight | None:
+        """The nodes of a session that is named as in a list; None when it has ended.
+
+        Its lease is not renewed: to look is not to use it.
+
+        Args:
+            principal: its owner.
+            digest: of its id.
+            at_most: so many nodes, those made last.
+            interrupt: stops it.
+        """
+        session = self.named(principal, digest)
+        found = None if session is None else self._sessions.get((principal, session))
+        return None if found is None else found.nodes(at_most, interrupt)
+
+    def named(self, principal: str, digest: bytes) -> bytes | None:
+        """The id of an owner's session that has this digest; None when it has ended."""
+        return next((each for each in self.ids(principal) if digest_of(each) == digest), None)
 
     def is_busy(self, principal: str, session: bytes) -> bool:
         """Whether a request of the session is being run."""

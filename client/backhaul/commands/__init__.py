@@ -1,0 +1,1 @@
+"""The commands of ``backhaul``, one file each; `backhaul.cli` puts them together."""
