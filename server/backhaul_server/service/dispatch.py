@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from backhaul_server.engine.interruption import interruptible
 from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
+from backhaul_server.service.host import Answered, Parts, request_type
 from backhaul_server.service.incidents import guarded
 from backhaul_server.service.op_list import ops_digest, ops_message
 from backhaul_server.sessions.accounts import Quotas
@@ -59,7 +60,6 @@ _PATIENCE: Final = 0.5
 MESSAGE_TIMES: Final = 2
 """A message is in memory so often beside its arrays: as it came, and parsed."""
 
-Parts = tuple[bytes, list[Array]]
 Handler = Callable[["Dispatcher", Any, Sequence[Array], str, Call], Parts]
 
 
@@ -77,6 +77,7 @@ class Dispatcher:
         guard: knows when the process has become too large; None: it is not looked at.
         freed: told of bytes that were freed at once, when sessions end or release.
         clock: seconds, monotonic.
+        epoch: names this one among others, and its sessions' worker to clients; None: a random one.
 
     Attributes:
         engine: what computes.
@@ -98,6 +99,7 @@ class Dispatcher:
         guard: Guard | None = None,
         freed: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        epoch: bytes | None = None,
     ) -> None:
         self.engine = engine
         total = usable_memory() * 4 // 5 if memory is None else memory
@@ -110,7 +112,7 @@ class Dispatcher:
         self._waiting = Waiting(self._worker, self.pool, clock)
         self.work = Work()
         self._sessions = SessionTable(
-            self._engines, self.pool, codec.read_block, self.limits, clock, self.work
+            self._engines, self.pool, codec.read_block, self.limits, clock, self.work, epoch
         )
 
     @classmethod
@@ -170,43 +172,37 @@ class Dispatcher:
         """Answer a parsed request; to be called within `guarded`."""
         return HANDLERS[method](self, message, arrays, principal, call)
 
-    def expect(
+    def check_arrival(
         self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
-    ) -> Claim:
-        """Memory for an Execute whose tensors are still to come; to be called within `guarded`.
+    ) -> None:
+        """Refuse an Execute now if it would be refused whatever its tensors are, of so many bytes.
 
-        It may have to wait for it, and is to be given back with `Pool.release`.
-
-        Args:
-            request: its header.
-            nbytes: what is to come.
-            principal: who asks.
-            call: how long the caller waits.
+        To be called within `guarded`.
         """
-        absent = [np.empty(0)] * len(request.tensors)
-        known = codec.read_execute(request, absent)
+        known = codec.read_execute(request, [np.empty(0)] * len(request.tensors))
         self._worker.run(
             call,
             (principal, known.session),
             lambda _: self._sessions.expect(principal, known, nbytes),
         )
-        return self._waiting.claim(call, principal, nbytes)
 
-    def holding(self, session: bytes, principal: str) -> AbstractContextManager[None]:
-        """While this is entered the lease of a session does not run out, if there is such a session."""
-        return self._sessions.lease_of(principal, session) or nullcontext()
+    @contextmanager
+    def arriving(
+        self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
+    ) -> Iterator[Answered]:
+        """While an Execute's tensors come: memory for them, and its session does not end. See `Host`."""
+        with self._sessions.lease_of(principal, request.session.id) or nullcontext():
+            self.check_arrival(request, nbytes, principal, call)
+            claim = self._waiting.claim(call, principal, nbytes)
 
-    def execute_arrived(
-        self,
-        request: service_pb2.ExecuteRequest,
-        arrays: Sequence[Array],
-        claim: Claim,
-        principal: str,
-        call: Call,
-    ) -> Parts:
-        """Answer an Execute whose tensors have come; to be called within `guarded`."""
-        known = codec.read_execute(request, arrays)
-        return codec.write_answer(self._run(known, principal, call, claim))
+            def answer(arrays: Sequence[Array]) -> Parts:
+                known = codec.read_execute(request, arrays)
+                return codec.write_answer(self._run(known, principal, call, claim))
+
+            try:
+                yield answer
+            finally:
+                self.pool.release(claim)
 
     @contextmanager
     def message(self, nbytes: int, principal: str, call: Call) -> Iterator[None]:
@@ -543,12 +539,6 @@ def _avals(operands: Sequence[Any]) -> list[Aval]:
     """What a request says of operands that it does not have."""
     check_count("operands of a step", len(operands), MAX_OPERANDS)
     return [codec.read_type(each, f"operand {i}") for i, each in enumerate(operands)]
-
-
-def request_type(method: str) -> type[Message]:
-    """The class of a call's request message."""
-    found: type[Message] = getattr(service_pb2, f"{method}Request")
-    return found
 
 
 def _header(message: Message) -> Parts:

@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from backhaul_proto._version import __version__
 from backhaul_proto.errors import BackhaulError, make_error, status_of
 from backhaul_proto.messages import PROTOCOL
+from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Visit
 from backhaul_server.service.server import Server
 from backhaul_server.tally import SECONDS, Distribution, Notes, Reading
@@ -95,14 +96,17 @@ class ServerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_calls()
-        yield from self._of_work()
-        yield from self._of_memory()
+        yield from self._of_segments()
         info = {
             "version": __version__,
             "protocol": PROTOCOL,
-            "backend": self._server.dispatcher.engine.xp.name,
             "python": platform.python_version(),
         }
+        host = self._server.host
+        if isinstance(host, Dispatcher):  # else the sessions are elsewhere
+            info["backend"] = host.engine.xp.name
+            yield from self._of_work(host)
+            yield from self._of_memory(host)
         yield InfoMetricFamily("backhaul_build", "What runs.", value=info)
 
     def _of_calls(self) -> Iterator[Metric]:
@@ -135,8 +139,8 @@ class ServerCollector(Collector):
         queued.add_metric((), *_buckets(self._calls.queued()))
         yield queued
 
-    def _of_work(self) -> Iterator[Metric]:
-        work = self._server.dispatcher.work
+    def _of_work(self, dispatcher: Dispatcher) -> Iterator[Metric]:
+        work = dispatcher.work
         steps = CounterMetricFamily(
             "backhaul_steps", "Steps of blocks that were run, by op.", labels=("op",)
         )
@@ -149,7 +153,7 @@ class ServerCollector(Collector):
             "kind",
             work.seconds(),
         )
-        blocks = self._server.dispatcher.read_blocks()
+        blocks = dispatcher.read_blocks()
         lookups = CounterMetricFamily(
             "backhaul_block_cache_lookups", "Blocks looked for by hash.", labels=("result",)
         )
@@ -163,15 +167,19 @@ class ServerCollector(Collector):
             "backhaul_block_cache_bytes", "Memory of kept blocks and plans, about.", blocks.nbytes
         )
 
-    def _of_memory(self) -> Iterator[Metric]:
-        dispatcher = self._server.dispatcher
+    def _of_memory(self, dispatcher: Dispatcher) -> Iterator[Metric]:
         held, reserved = dispatcher.pool.read()
-        segments = self._server.segments
         for name, text, value in (
             ("sessions_open", "Sessions that are open.", dispatcher.session_count),
             ("memory_held_bytes", "Memory that sessions hold, at most.", held),
             ("memory_reserved_bytes", "Memory set aside for requests under way.", reserved),
             ("memory_limit_bytes", "Memory of all sessions together.", dispatcher.pool.limit),
+        ):
+            yield GaugeMetricFamily(f"backhaul_{name}", text, value)
+
+    def _of_segments(self) -> Iterator[Metric]:
+        segments = self._server.segments
+        for name, text, value in (
             ("shared_memory_bytes", "Memory shared with clients.", segments.nbytes),
             ("shared_memory_limit_bytes", "Most of it that there may be.", segments.limit),
         ):

@@ -37,6 +37,7 @@ class SessionTable:
         limits: told to those who open a session, with its own limit of memory and its own lease.
         clock: seconds, monotonic.
         work: counts what is done.
+        epoch: names this life of the worker; None: a random one.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class SessionTable:
         limits: Limits,
         clock: Callable[[], float],
         work: Work | None = None,
+        epoch: bytes | None = None,
     ) -> None:
         self._pool = pool
         self._engines = engines
@@ -54,7 +56,7 @@ class SessionTable:
         self._blocks = BlockCache(decode)
         self._limits = limits
         self._clock = clock
-        self._epoch = secrets.token_bytes(8)
+        self._epoch = epoch or secrets.token_bytes(8)
         self._sessions: dict[Key, Session] = {}
         self._ended = Tombstones(clock, limits.lease_seconds)
         self._draining = False
