@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -29,7 +29,6 @@ from backhaul_proto.messages import (
     SessionInfo,
     SessionSummary,
 )
-from backhaul_proto.units import size
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.engine.einsum.explain import explain
 from backhaul_server.engine.engine import Engine, PreparedCall
@@ -40,6 +39,7 @@ from backhaul_server.service import plain
 from backhaul_server.service.host import Answered, Parts, request_type
 from backhaul_server.service.incidents import guarded
 from backhaul_server.service.op_list import ops_digest, ops_message
+from backhaul_server.service.room import room_for_message
 from backhaul_server.sessions.accounts import Quotas
 from backhaul_server.sessions.blocks import CacheReading
 from backhaul_server.sessions.claims import Claim
@@ -57,8 +57,6 @@ from backhaul_server.workers.worker import Interrupt, Worker
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 << 30
 _PATIENCE: Final = 0.5
 """Seconds that the server waits for a session that is busy, where that is not what it was asked."""
-MESSAGE_TIMES: Final = 2
-"""A message is in memory so often beside its arrays: as it came, and parsed."""
 
 Handler = Callable[["Dispatcher", Any, Sequence[Array], str, Call], Parts]
 
@@ -172,6 +170,19 @@ class Dispatcher:
         """Answer a parsed request; to be called within `guarded`."""
         return HANDLERS[method](self, message, arrays, principal, call)
 
+    def check_header(self, header: bytes, nbytes: int, principal: str, call: Call) -> None:
+        """As `check_arrival`, with the message's bytes, and guarded.
+
+        Raises:
+            BackhaulError: why it would be refused.
+        """
+
+        def check() -> None:
+            message: Any = codec.parse(request_type("Execute"), header)
+            self.check_arrival(message, nbytes, principal, call)
+
+        guarded("Execute", check)
+
     def check_arrival(
         self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
     ) -> None:
@@ -204,30 +215,9 @@ class Dispatcher:
             finally:
                 self.pool.release(claim)
 
-    @contextmanager
-    def message(self, nbytes: int, principal: str, call: Call) -> Iterator[None]:
-        """Memory for a message of so many bytes while its call is answered.
-
-        Raises:
-            MemoryLimitExceeded: it is more than there can be.
-            QuotaExceeded, ServerBusy: it did not come free in time.
-        """
-        nbytes *= MESSAGE_TIMES
-        if nbytes > self.pool.of_one_principal:
-            raise make_error(
-                "MEMORY_LIMIT_EXCEEDED",
-                f"The message would need {size(nbytes)} beside its arrays while it is answered, and at most "
-                f"{size(self.pool.of_one_principal)} may be used. Send it in pieces, by ExecuteStream; or "
-                "give the server more with --memory-limit.",
-                needed=nbytes,
-                limit=self.pool.of_one_principal,
-            )
-        claim = self._waiting.claim(call, principal, nbytes)
-        call.message_bytes = nbytes
-        try:
-            yield
-        finally:
-            self.pool.release(claim)
+    def message(self, nbytes: int, principal: str, call: Call) -> AbstractContextManager[None]:
+        """Memory for a message of so many bytes while its call is answered. See `Host`."""
+        return room_for_message(self.pool, self._waiting, nbytes, principal, call)
 
     def expire(self) -> float:
         """End the sessions whose leases ran out. Returns the seconds after which to call it again."""
@@ -239,6 +229,14 @@ class Dispatcher:
 
     def _expire(self, key: Key, _: Interrupt) -> None:
         self._sessions.expire(key)
+
+    def known_sessions(self) -> list[Key]:
+        """The sessions that are open, and those that are known to have ended."""
+        return self._sessions.known()
+
+    def knows(self, key: Key) -> bool:
+        """Whether a session is open, or is known to have ended."""
+        return self._sessions.knows(key)
 
     def refuse_sessions(self) -> None:
         """Open no more sessions; those that are open are answered."""

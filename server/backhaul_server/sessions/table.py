@@ -250,6 +250,14 @@ class SessionTable:
         shortest = min(filter(None, [self._limits.lease_seconds, *leases]), default=LONGEST_PAUSE)
         return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, shortest / 4))
 
+    def known(self) -> list[Key]:
+        """The sessions that are open, and those that are known to have ended."""
+        return [*list(self._sessions), *self._ended.keys()]
+
+    def knows(self, key: Key) -> bool:
+        """Whether a session is open, or is known to have ended."""
+        return key in self._sessions or key in self._ended
+
     def find(self, principal: str, session: bytes, epoch: bytes) -> Session:
         """The open session of this owner and id. Its lease is renewed.
 
