@@ -74,7 +74,10 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
     if as_json:
         _print_json({"target": connection.target, "sessions": [_facts(each) for each in found]})
         return
-    table = _table("session", "nodes", "memory", "age", "lease left", "steps", "computed", "")
+    places = _places(found)
+    table = _table(
+        "session", "nodes", "memory", "age", "lease left", "steps", "computed", *places, ""
+    )
     for each in found:
         info = each.info
         table.add_row(
@@ -85,6 +88,7 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
             _lease(info),
             f"{info.steps:,}",
             f"{info.busy_seconds:.2f} s",
+            *(getattr(each, name) for name in places),
             _state(each),
         )
     _console().print(table if found else "no sessions")
@@ -138,7 +142,8 @@ def _page(target: str, version: str, rows: Sequence[Row]) -> Group:
     held = size(sum(row.session.info.bytes for row in rows))
     plural = "" if len(rows) == 1 else "s"
     header = f"{target}  backhaul {version}  {len(rows)} session{plural}  {held}"
-    table = _table("session", "load", "steps/s", "memory", "of", "lease left", "age", "")
+    places = _places([row.session for row in rows])
+    table = _table("session", "load", "steps/s", "memory", "of", "lease left", "age", *places, "")
     for row in rows:
         info = row.session.info
         table.add_row(
@@ -149,6 +154,7 @@ def _page(target: str, version: str, rows: Sequence[Row]) -> Group:
             size(info.memory_limit),
             _lease(info),
             _time(info.age_seconds),
+            *(getattr(row.session, name) for name in places),
             _state(row.session),
         )
     return Group(Text(header), table)
@@ -165,6 +171,11 @@ def _table(*columns: str) -> Table:
 def _console() -> Console:
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+
+
+def _places(sessions: Sequence[SessionSummary]) -> tuple[str, ...]:
+    """The columns that say where sessions live; none where the server has them all in its own process."""
+    return ("worker", "node", "device") if any(each.worker for each in sessions) else ()
 
 
 def _state(session: SessionSummary) -> str:
@@ -213,6 +224,7 @@ def _facts(session: SessionSummary) -> dict[str, Any]:
         "steps": info.steps,
         "busy_seconds": info.busy_seconds,
         "busy": session.busy,
+        **{name: getattr(session, name) for name in _places([session])},
     }
 
 

@@ -238,6 +238,9 @@ class SessionSummary:
     digest: bytes
     info: SessionInfo
     busy: bool = False
+    worker: str = ""
+    node: str = ""
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)

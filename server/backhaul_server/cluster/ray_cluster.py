@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from threading import Lock
 from typing import Any, Final
 
@@ -19,7 +21,12 @@ ASKING: Final = 5.0
 """Seconds for which the directory is waited for; it computes nothing."""
 MEETING: Final = 5.0
 """Seconds for which a worker that was not met before is waited for, until it has told who it is."""
+FIRST: Final = 30.0
+"""Seconds for which a front end that starts waits for a worker."""
+_LOOK: Final = 0.1
 _THREADS: Final = 16
+
+log = logging.getLogger("backhaul.server")
 
 
 class RayCluster:
@@ -121,7 +128,18 @@ def connect(settings: ServerSettings) -> RayCluster:
     ).remote(settings.model_dump(mode="json"), demand, count)
     cluster = RayCluster(directory)
     cluster.want(count)
+    _wait_for_a_worker(cluster)
     return cluster
+
+
+def _wait_for_a_worker(cluster: RayCluster) -> None:
+    """So that the first call finds one. Where a node has to be started first, calls come again."""
+    until = time.monotonic() + FIRST
+    while not cluster.workers():
+        if time.monotonic() > until:
+            log.warning("no worker yet", extra={"waited": FIRST})
+            return
+        time.sleep(_LOOK)
 
 
 def find(address: str, namespace: str) -> RayCluster:
