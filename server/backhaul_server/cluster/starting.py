@@ -44,7 +44,9 @@ def _prepare(*, alone: bool) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a server tells nobody of its use
     if alone:  # else Ray takes the machine's own address for a loopback one, and listens there
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-        os.environ.setdefault("RAY_worker_niceness", "0")  # its own 15 is for work that nobody waits for
+        os.environ.setdefault(
+            "RAY_worker_niceness", "0"
+        )  # its own 15 is for work that nobody waits for
 
 
 def _missing(error: ModuleNotFoundError) -> BackhaulError:
