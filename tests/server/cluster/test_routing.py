@@ -31,8 +31,8 @@ MEMORY = 64 << 20
 class Fronts:
     """Two front ends of two workers."""
 
-    def __init__(self) -> None:
-        self.launcher = FakeLauncher(memory=MEMORY, session_memory=MEMORY)
+    def __init__(self, memory: int = MEMORY) -> None:
+        self.launcher = FakeLauncher(memory=memory, session_memory=memory)
         self.directory = Directory(self.launcher)
         self.directory.want(2)
         reported(self.directory, 2)
@@ -205,11 +205,18 @@ def test_errors_cross_as_what_they_are(fronts: Fronts) -> None:
         assert int(over.value.details["needed"]) > MEMORY
 
 
-def test_a_call_that_is_cancelled_stops_at_the_worker(fronts: Fronts) -> None:
-    with fronts.connect(0) as connection, bh.Tape(connection) as tape:
-        x = tape.leaf(np.eye(80))
-        assert float(bh.sum(x)) == 80.0
-        worker = fronts.worker_of(tape)
+@pytest.fixture
+def roomy() -> Iterator[Fronts]:
+    made = Fronts(1 << 30)
+    yield made
+    made.close()
+
+
+def test_a_call_that_is_cancelled_stops_at_the_worker(roomy: Fronts) -> None:
+    with roomy.connect(0) as connection, bh.Tape(connection) as tape:
+        x = tape.leaf(np.eye(200))
+        assert float(bh.sum(x)) == 200.0
+        worker = roomy.worker_of(tape)
         y = x
         for _ in range(600):  # seconds of work
             y = bh.linalg.expm(y * 0.01)
