@@ -75,12 +75,12 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
         _print_json({"target": connection.target, "sessions": [_facts(each) for each in found]})
         return
     places = _places(found)
-    table = _table(
+    shown = table(
         "session", "nodes", "memory", "age", "lease left", "steps", "computed", *places, ""
     )
     for each in found:
         info = each.info
-        table.add_row(
+        shown.add_row(
             each.digest.hex(),
             f"{info.nodes:,}",
             _held(each),
@@ -91,7 +91,7 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
             *(getattr(each, name) for name in places),
             _state(each),
         )
-    _console().print(table if found else "no sessions")
+    console().print(shown if found else "no sessions")
 
 
 def show_top(
@@ -113,9 +113,9 @@ def show_top(
     """
     _check_shared(connection)
     version = connection.info().version
-    console = _console()
-    in_place = console.is_terminal and not as_json
-    live = Live(console=console, auto_refresh=False) if in_place else nullcontext()
+    out = console()
+    in_place = out.is_terminal and not as_json
+    live = Live(console=out, auto_refresh=False) if in_place else nullcontext()
     with live:
         for number, rows in enumerate(islice(looks(connection.sessions), count), 1):
             if as_json:
@@ -123,7 +123,7 @@ def show_top(
             elif isinstance(live, Live):
                 live.update(_page(connection.target, version, rows), refresh=True)
             else:
-                console.print(_page(connection.target, version, rows))
+                out.print(_page(connection.target, version, rows))
             if number != count:
                 sleep(interval)
 
@@ -143,10 +143,10 @@ def _page(target: str, version: str, rows: Sequence[Row]) -> Group:
     plural = "" if len(rows) == 1 else "s"
     header = f"{target}  backhaul {version}  {len(rows)} session{plural}  {held}"
     places = _places([row.session for row in rows])
-    table = _table("session", "load", "steps/s", "memory", "of", "lease left", "age", *places, "")
+    shown = table("session", "load", "steps/s", "memory", "of", "lease left", "age", *places, "")
     for row in rows:
         info = row.session.info
-        table.add_row(
+        shown.add_row(
             row.session.digest.hex(),
             f"{row.load:.0%}",
             f"{row.steps_per_second:,.0f}",
@@ -157,10 +157,11 @@ def _page(target: str, version: str, rows: Sequence[Row]) -> Group:
             *(getattr(row.session, name) for name in places),
             _state(row.session),
         )
-    return Group(Text(header), table)
+    return Group(Text(header), shown)
 
 
-def _table(*columns: str) -> Table:
+def table(*columns: str) -> Table:
+    """An empty table; all columns between the first and the last are numbers, on the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for number, name in enumerate(columns):
         outer = number in (0, len(columns) - 1)
@@ -168,9 +169,10 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+def console() -> Console:
+    """Where tables go; what is no terminal gets them uncut."""
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
 
 
 def _places(sessions: Sequence[SessionSummary]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def test_a_suite_passes_through_ray(two: Nodes, suite: str) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1800,
     )
     print(found.stdout[-4000:])
     assert found.returncode == 0, found.stdout[-4000:]

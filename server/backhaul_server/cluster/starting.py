@@ -52,7 +52,7 @@ def _prepare(*, alone: bool) -> None:
 def _missing(error: ModuleNotFoundError) -> BackhaulError:
     return make_error(
         "INVALID_VALUE",
-        f"workers: 'ray' needs Ray ({error.name} is missing): pip install 'backhaul[ray]'. Without it all "
-        "sessions live in one process (--workers here).",
+        f"Workers in other processes need Ray ({error.name} is missing): pip install 'backhaul[ray]'. "
+        "Without it all sessions live in the server's own process (--workers here).",
         actual="ray",
     )

@@ -22,8 +22,10 @@ from prometheus_client.registry import Collector
 from backhaul_proto._version import __version__
 from backhaul_proto.errors import BackhaulError, make_error, status_of
 from backhaul_proto.messages import PROTOCOL
+from backhaul_server.cluster.facts import Away
 from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Visit
+from backhaul_server.service.routing import RoutingHost
 from backhaul_server.service.server import Server
 from backhaul_server.tally import SECONDS, Distribution, Notes, Reading
 
@@ -107,6 +109,8 @@ class ServerCollector(Collector):
             info["backend"] = host.engine.xp.name
             yield from self._of_work(host)
             yield from self._of_memory(host)
+        if isinstance(host, RoutingHost):
+            yield from _of_workers(host)
         yield InfoMetricFamily("backhaul_build", "What runs.", value=info)
 
     def _of_calls(self) -> Iterator[Metric]:
@@ -184,6 +188,31 @@ class ServerCollector(Collector):
             ("shared_memory_limit_bytes", "Most of it that there may be.", segments.limit),
         ):
             yield GaugeMetricFamily(f"backhaul_{name}", text, value)
+
+
+def _of_workers(host: RoutingHost) -> Iterator[Metric]:
+    """How the workers of a cluster are. Every front end tells of all: take ``max by (worker)`` of them."""
+    try:
+        workers = host.cluster.workers()
+    except Away:
+        return
+    yield GaugeMetricFamily("backhaul_workers", "Workers of the cluster.", len(workers))
+    labels = ("worker", "node", "device")
+    families: list[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str]] = [
+        (GaugeMetricFamily, "sessions_open", "Sessions that are open.", "sessions"),
+        (GaugeMetricFamily, "memory_held_bytes", "Memory held and set aside, at most.", "held"),
+        (GaugeMetricFamily, "memory_limit_bytes", "Memory of all its sessions.", "limit"),
+        (GaugeMetricFamily, "calls_in_flight", "Calls that are in it.", "calls"),
+        (GaugeMetricFamily, "draining", "1: it takes no new sessions.", "draining"),
+        (CounterMetricFamily, "steps", "Steps that were run.", "steps"),
+        (CounterMetricFamily, "busy_seconds", "Seconds of computing.", "busy_seconds"),
+    ]
+    for kind, name, text, field in families:
+        family = kind(f"backhaul_worker_{name}", text, labels=labels)
+        for each in workers:
+            where = (each.facts.name, each.facts.node, each.facts.device)
+            family.add_metric(where, float(getattr(each.report, field)))
+        yield family
 
 
 def _histogram(
