@@ -71,8 +71,10 @@ class Nodes:
 
     def front(self, *options: str, workers: str = "ray:2") -> ServerProcess:
         """One more front end."""
+        # Nobody reads its log: with a line for each refusal the pipe would be full, and it would wait.
+        quiet = ("--log-level", "warning")
         return self._stack.enter_context(
-            serving("--workers", workers, "--ray-address", self.address, *options)
+            serving("--workers", workers, "--ray-address", self.address, *quiet, *options)
         )
 
     def close(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from threading import Lock
-from typing import Any
+from threading import RLock
+from typing import Any, Final
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+LARGE: Final = 1 << 16
+"""Bytes from which on an array is kept where it came. A smaller one would hold all that came with it."""
 
 
 class StoreShare:
@@ -25,7 +28,7 @@ class StoreShare:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._lock = Lock()
+        self._lock = RLock()  # arrays go at any time, also while this thread has it
         self._used = 0
 
     @property
@@ -34,18 +37,27 @@ class StoreShare:
         return self._used
 
     def admit(self, arrays: Sequence[Array]) -> list[Array]:
-        """The arrays, to be kept as long as one likes: those for which there is room as they are."""
-        return [each if self._keeps(each) else each.copy() for each in arrays]
+        """A request's arrays, to be kept as long as one likes: large ones as they are if there is room.
 
-    def _keeps(self, array: Array) -> bool:
+        They are one object of the store, which stays while one of them does.
+        """
+        large = [each for each in arrays if each.nbytes >= LARGE]
+        nbytes = sum(each.nbytes for each in large)
         with self._lock:
-            if self._used + array.nbytes > self._limit:
-                return False
-            self._used += array.nbytes
-        # Views of it hold it as their base, so it goes when the last of them does.
-        weakref.finalize(array, self._left, array.nbytes)
-        return True
+            keeps = self._used + nbytes <= self._limit
+            if keeps:
+                self._used += nbytes
+        if not keeps:
+            return [each.copy() for each in arrays]
+        left = [len(large)]
+        for each in (
+            large
+        ):  # views of an array hold it as their base, so it goes when the last of them does
+            weakref.finalize(each, self._one_left, left, nbytes)
+        return [each if each.nbytes >= LARGE else each.copy() for each in arrays]
 
-    def _left(self, nbytes: int) -> None:
+    def _one_left(self, left: list[int], nbytes: int) -> None:
         with self._lock:
-            self._used -= nbytes
+            left[0] -= 1
+            if not left[0]:
+                self._used -= nbytes
