@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from threading import Lock
@@ -21,7 +22,7 @@ ASKING: Final = 5.0
 """Seconds for which the directory is waited for; it computes nothing."""
 MEETING: Final = 5.0
 """Seconds for which a worker that was not met before is waited for, until it has told who it is."""
-FIRST: Final = 30.0
+FIRST: Final = 60.0
 """Seconds for which a front end that starts waits for a worker."""
 _LOOK: Final = 0.1
 _THREADS: Final = 16
@@ -127,19 +128,33 @@ def connect(settings: ServerSettings) -> RayCluster:
         num_cpus=0,
     ).remote(settings.model_dump(mode="json"), demand, count)
     cluster = RayCluster(directory)
-    cluster.want(count)
-    _wait_for_a_worker(cluster)
+    _wait_for_a_worker(cluster, count)
     return cluster
 
 
-def _wait_for_a_worker(cluster: RayCluster) -> None:
-    """So that the first call finds one. Where a node has to be started first, calls come again."""
+def _wait_for_a_worker(cluster: RayCluster, count: int) -> None:
+    """So that the first call finds one. Where a node has to be started first, calls come again.
+
+    Raises:
+        Unavailable: not even the directory could be started.
+    """
     until = time.monotonic() + FIRST
-    while not cluster.workers():
-        if time.monotonic() > until:
-            log.warning("no worker yet", extra={"waited": FIRST})
-            return
+    wanted = False
+    while time.monotonic() < until:
+        with contextlib.suppress(Away):  # the directory is being started
+            if not wanted:
+                cluster.want(count)
+                wanted = True
+            if cluster.workers():
+                return
         time.sleep(_LOOK)
+    if not wanted:
+        raise make_error(
+            "UNAVAILABLE",
+            f"The directory of the workers did not start within {FIRST:g} s. Ray's own `ray status` and the "
+            "logs of its actors say why: has every node the same release of backhaul, Ray and Python?",
+        )
+    log.warning("no worker yet", extra={"waited": FIRST})
 
 
 def find(address: str, namespace: str) -> RayCluster:
