@@ -144,11 +144,11 @@ class HostBody:
         assert caught.value.details["expected"] == b"another!".hex()
 
     def test_errors_are_typed(self, host: Host) -> None:
-        message = service_pb2.InferRequest(op="cholesky")
+        message = service_pb2.InferRequest(op="linalg.cholesky")
         message.operands.add(dtype=tensors.number_of(np.dtype(float)), shape=[2, 3])
         with pytest.raises(InvalidArgument) as caught:
             asked(host, "Infer", message)
-        assert caught.value.reason == "UNKNOWN_OP"
+        assert caught.value.reason == "SHAPE_MISMATCH"
         session = opened(host)
         leaf = service_pb2.LeafRequest(session=session)
         tensors.fill(leaf.value, -np.eye(2))
@@ -157,7 +157,7 @@ class HostBody:
             asked(
                 host,
                 "Apply",
-                service_pb2.ApplyRequest(session=session, op="cholesky", operands=[node]),
+                service_pb2.ApplyRequest(session=session, op="linalg.cholesky", operands=[node]),
             )
         assert failed.value.reason == "NOT_POSITIVE_DEFINITE"
 
