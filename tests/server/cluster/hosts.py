@@ -49,20 +49,12 @@ def request(
     session: service_pb2.SessionRef, seq: int, steps: int, *arrays: Array, op: str = "add"
 ) -> tuple[Any, list[Array]]:
     """An Execute: leaves of these arrays, a chain of steps on the first, its last value asked."""
-    operands = [0] * len(arrays) + [2] * steps
+    leaves = len(arrays)
+    wires = [each for i in range(steps) for each in (leaves + i - 1 if i else 0, 0)]
     calls = [Step("leaf"), Step(op, (), 2)]
-    last = 1
-    wires: list[int] = []
-    for i in range(steps):
-        last = 1 if not i else len(arrays) + i
-        wires += [last, 1]
-    data = codec.write_block(
-        Block(0, calls, [0] * len(arrays) + [1] * steps, [each - 1 for each in wires])
-    )
-    assert len(operands) == len(arrays) + steps
+    data = codec.write_block(Block(0, calls, [0] * leaves + [1] * steps, wires))
     call = BlockCall(codec.block_hash(data), data, 1, ())
-    asks = [len(arrays) + steps]
-    made = Execute(session.id, session.epoch, seq, b"d", call, list(arrays), asks)
+    made = Execute(session.id, session.epoch, seq, b"d", call, list(arrays), [leaves + steps])
     header, beside = codec.write_execute(made)
     return service_pb2.ExecuteRequest.FromString(header), list(beside)
 
