@@ -16,9 +16,12 @@ from backhaul_server.service.host import Host
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    with nodes(1, 1) as cluster:
+        settings = load({"workers": "ray:2", "ray_address": cluster.address}).settings
+        yield assemble_front(settings, start_front(settings), 1 << 30).host
+
+
 class TestRay(HostBody):
-    @pytest.fixture(scope="class")
-    def host(self) -> Iterator[Host]:
-        with nodes(1, 1) as cluster:
-            settings = load({"workers": "ray:2", "ray_address": cluster.address}).settings
-            yield assemble_front(settings, start_front(settings), 1 << 30).host
+    """On Ray's actors."""

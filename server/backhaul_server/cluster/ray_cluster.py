@@ -24,6 +24,8 @@ MEETING: Final = 5.0
 """Seconds for which a worker that was not met before is waited for, until it has told who it is."""
 FIRST: Final = 60.0
 """Seconds for which a front end that starts waits for a worker."""
+OTHERS: Final = 5.0
+"""Seconds for which it waits for the others when there is one."""
 _LOOK: Final = 0.1
 _THREADS: Final = 16
 
@@ -128,26 +130,31 @@ def connect(settings: ServerSettings) -> RayCluster:
         num_cpus=0,
     ).remote(settings.model_dump(mode="json"), demand, count)
     cluster = RayCluster(directory)
-    _wait_for_a_worker(cluster, count)
+    _wait_for_workers(cluster, count)
     return cluster
 
 
-def _wait_for_a_worker(cluster: RayCluster, count: int) -> None:
-    """So that the first call finds one. Where a node has to be started first, calls come again.
+def _wait_for_workers(cluster: RayCluster, count: int) -> None:
+    """So that the first calls find them. Where nodes have to be started for all, the first are enough.
 
     Raises:
         Unavailable: not even the directory could be started.
     """
     until = time.monotonic() + FIRST
-    wanted = False
+    wanted, found = False, 0
     while time.monotonic() < until:
         with contextlib.suppress(Away):  # the directory is being started
             if not wanted:
                 cluster.want(count)
                 wanted = True
-            if cluster.workers():
+            up = len(cluster.workers())
+            if up >= count:
                 return
+            if up and not found:
+                found, until = up, min(until, time.monotonic() + OTHERS)
         time.sleep(_LOOK)
+    if found:
+        return
     if not wanted:
         raise make_error(
             "UNAVAILABLE",
