@@ -38,6 +38,8 @@ from backhaul_server.workers.call import Call as Waiting
 NBYTES: Final = 64 << 20
 CALLS: Final = 50
 STEPS: Final = 120
+PULLBACKS: Final = 40
+"""Most of the time is theirs, and they take the client none."""
 SIZE: Final = 96
 
 
@@ -47,6 +49,13 @@ class Bare:
     def call(self, data: bytes) -> bytes:
         """What came."""
         return data
+
+    def work(self) -> None:
+        """Compute for a while, as a session does."""
+        x = np.random.default_rng(0).normal(size=(SIZE, SIZE)) / SIZE
+        y = x
+        for _ in range(STEPS * PULLBACKS):
+            y = np.tanh(y @ x)
 
     def take(self, array: Any) -> int:
         """The size of an array."""
@@ -82,7 +91,7 @@ def overhead(ray: Any, here: bh.Connection, there: bh.Connection, count: int) ->
     ]
 
 
-def throughput(connection: bh.Connection, count: int) -> list[Figure]:
+def throughput(ray: Any, connection: bh.Connection, count: int) -> list[Figure]:
     """Two sessions that compute all the time, on two workers against both on one."""
     tapes = [bh.Tape(connection) for _ in range(6)]
     for tape in tapes:
@@ -91,7 +100,18 @@ def throughput(connection: bh.Connection, count: int) -> list[Figure]:
     for tape in tapes:
         by_worker.setdefault(tape._core.session.epoch, []).append(tape)
     (first, second, *_), (third, *_) = sorted(by_worker.values(), key=len, reverse=True)
-    found = rounds({"one": _both(first, second), "two": _both(first, third)}, count)
+    made = ray.remote(Bare).options(num_cpus=0)
+    a, b = made.remote(), made.remote()
+    found = rounds(
+        {
+            "one": _both(first, second),
+            "two": _both(first, third),
+            "bare one": lambda: timed(lambda: ray.get([a.work.remote(), a.work.remote()])),
+            "bare two": lambda: timed(lambda: ray.get([a.work.remote(), b.work.remote()])),
+        },
+        count,
+    )
+    bare = found["bare one"] / found["bare two"]
     for tape in tapes:
         tape.close()
     return [
@@ -99,7 +119,7 @@ def throughput(connection: bh.Connection, count: int) -> list[Figure]:
             "work done by two workers of a core each, against one",
             found["one"] / found["two"],
             1.6,
-            detail=f"one {found['one']:.2f} s, two {found['two']:.2f} s",
+            detail=f"one {found['one']:.2f} s, two {found['two']:.2f} s; bare actors {bare:.2f}×",
             more_is_better=True,
         )
     ]
@@ -114,7 +134,7 @@ def _both(*tapes: bh.Tape) -> Callable[[], float]:
             STEPS
         ):  # steps far below the time from which on a worker lets two compute at once
             y = bh.tanh(y @ x)
-        for _ in range(4):
+        for _ in range(PULLBACKS):
             tape.pullback(bh.sum(y))
 
     def job() -> float:
@@ -208,7 +228,7 @@ def main(given: Sequence[str] | None = None) -> None:
             if "overhead" in only:
                 figures += overhead(ray, in_process, on_workers, count)
             if "throughput" in only:
-                figures += throughput(on_workers, max(3, count // 3))
+                figures += throughput(ray, on_workers, max(3, count // 3))
         report(console, "Ray workers", figures)
         cluster.close()
 
