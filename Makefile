@@ -14,6 +14,7 @@ PROTO_VENV := .proto-venv
 LOCK_VENV := .lock-venv
 BENCH_VENV := .bench-venv
 ENVOY_VENV := .envoy-venv
+RAY_VENV ?= .ray-venv
 SBOM_VENV := .sbom-venv
 CONTAINER_LINT_VENV := .container-lint-venv
 SITE_VENV := .site-venv
@@ -118,6 +119,13 @@ $(BENCH_VENV)/.stamp: pyproject.toml Makefile
 	@$(BENCH_VENV)/bin/python $(PIP) install -e '.[server]' $(BENCH_PEERS)
 	@touch $@
 
+$(RAY_VENV)/.stamp: pyproject.toml $(LOCK)
+	@echo "making $(RAY_VENV)"
+	@$(PYTHON) -m venv --clear $(RAY_VENV)
+	@$(RAY_VENV)/bin/python $(PIP) install -c $(LOCK) -e '.[dev]'
+	@$(RAY_VENV)/bin/python $(PIP) install -e '.[dev,ray]'
+	@touch $@
+
 $(ENVOY_VENV)/.stamp: Makefile
 	@echo "making $(ENVOY_VENV)"
 	@$(PYTHON) -m venv --clear $(ENVOY_VENV)
@@ -162,6 +170,11 @@ envoy-test: $(VENV)/.stamp-dev $(if $(filter $(ENVOY_VENV)/bin/envoy,$(ENVOY)),$
 	@ENVOY='$(ENVOY)' $(BIN)/python -m pytest -m slow tests/deploy/test_envoy.py $(PYTEST_ARGS) \
 		$(call or_mend,make envoy-test PYTEST_ARGS='--lf -x')
 
+.PHONY: ray-test bench-ray
+ray-test: $(RAY_VENV)/.stamp ## the tests on a Ray cluster of this machine: contract and corpus through it, nodes that die (20 min)
+	@$(RAY_VENV)/bin/python -m pytest -n 0 -s -m slow tests/ray $(PYTEST_ARGS) \
+		$(call or_mend,make ray-test PYTEST_ARGS='--lf -x')
+
 chaos: $(VENV)/.stamp-dev ## kills, faults, fuzzing, overload, at length: an hour and a half (ONLY=kills, SEED=1, SHORT=1: a tenth)
 	@$(BIN)/python -m tests.chaos.run $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SHORT),--short) $(CHAOS_ARGS)
@@ -173,6 +186,9 @@ bench: $(VENV)/.stamp-server ## the benchmarks (BENCH_ARGS)
 bench-wire: $(BENCH_VENV)/.stamp ## the wire: transfers, latency, sessions, training, memory (BENCH_ARGS=--quick, --only NAME)
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		$(BENCH_VENV)/bin/python benchmarks/wire/run.py $(BENCH_ARGS)
+
+bench-ray: $(RAY_VENV)/.stamp ## Ray workers against one process and bare Ray (BENCH_ARGS=--quick, --only NAME)
+	@$(RAY_VENV)/bin/python benchmarks/cluster/run.py $(BENCH_ARGS)
 
 bench-peers: $(BENCH_VENV)/.stamp $(PEER_STAMPS) ## one job against other libraries for remote derivatives (BENCH_ARGS=--quick, --only NAME)
 	@env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
@@ -459,7 +475,7 @@ lock: $(LOCK_VENV)/.stamp ## resolve the development environment anew
 
 clean: ## remove environments, caches and build output
 	@if $(made_by_make); then rm -rf '$(VENV)'; elif test -e '$(VENV)'; then echo "$(VENV) stays: make has not made it"; fi
-	rm -rf $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(SITE_VENV) \
+	rm -rf $(PROTO_VENV) $(LOCK_VENV) $(BENCH_VENV) $(ENVOY_VENV) $(SBOM_VENV) $(SITE_VENV) $(RAY_VENV) \
 		$(CONTAINER_LINT_VENV) $(PEERS) $(COMPAT) build dist .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache .hypothesis
 	find $(wildcard client server proto conformance tests tools benchmarks examples) -name __pycache__ -prune -exec rm -rf {} +

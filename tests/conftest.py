@@ -22,6 +22,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 TRANSPORTS = ("embedded", "grpc")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Run what takes `target` or `connection` on servers elsewhere, such as front ends of a cluster."""
+    parser.addoption("--target", action="append", default=[], help="a server that runs; or several")
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A server of this process on a free port of the loopback."""
@@ -32,15 +37,23 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def target(server: Server) -> str:
-    """Where that server is."""
+def target(request: pytest.FixtureRequest) -> str:
+    """Where that server is, or the first of ``--target``."""
+    given: list[str] = request.config.getoption("--target")
+    if given:
+        return given[0]
+    server: Server = request.getfixturevalue("server")
     return server.targets[0]
 
 
 @pytest.fixture(scope="session", params=TRANSPORTS)
 def connection(request: pytest.FixtureRequest) -> Iterator[bh.Connection]:
-    """A connection by each transport: tests that take it hold for both."""
-    where = "embedded" if request.param == "embedded" else request.getfixturevalue("target")
+    """A connection by each transport, or to each ``--target``: tests that take it hold for both."""
+    given: list[str] = request.config.getoption("--target")
+    if given:
+        where = given[TRANSPORTS.index(request.param) % len(given)]
+    else:
+        where = "embedded" if request.param == "embedded" else request.getfixturevalue("target")
     with bh.connect(where, timeout=60) as made:
         yield made
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -35,6 +36,7 @@ from backhaul.commands.einsum import einsum
 from backhaul.commands.ops import ops
 from backhaul.endpoint import endpoint
 from backhaul.monitoring import show_sessions, show_top
+from backhaul.workers import show_workers
 from backhaul_proto import tokens
 from backhaul_proto.errors import BackhaulError
 
@@ -62,6 +64,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+workers_app = typer.Typer(
+    name="workers", help="Workers of a Ray cluster that servers have their sessions in."
+)
+app.add_typer(workers_app)
+RayAddress = Annotated[
+    str,
+    typer.Option(
+        help="The Ray cluster, such as 10.0.0.1:6379; auto: that of this machine.",
+        envvar="BACKHAUL_RAY_ADDRESS",
+    ),
+]
+RayNamespace = Annotated[
+    str,
+    typer.Option(help="Namespace of the workers in it.", envvar="BACKHAUL_RAY_NAMESPACE"),
+]
 
 token_app = typer.Typer(name="token", help="Tokens of a server's callers.", no_args_is_help=True)
 app.add_typer(token_app)
@@ -208,6 +226,40 @@ def top(
         show_top(connection, count=1 if once else count, interval=interval, as_json=as_json)
 
 
+@workers_app.command("list")
+def list_workers(
+    ray_address: RayAddress = "auto",
+    ray_namespace: RayNamespace = "backhaul",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False,
+) -> None:
+    """List the workers: where they are, and what they bear.
+
+    Example: backhaul workers list --ray-address 10.0.0.1:6379
+    """
+    with _workers(ray_address, ray_namespace) as cluster:
+        show_workers(cluster.workers(), as_json=as_json)
+
+
+@workers_app.command("drain")
+def drain_workers(
+    name: Annotated[str, typer.Argument(help="A worker, or a node, as they are listed.")],
+    ray_address: RayAddress = "auto",
+    ray_namespace: RayNamespace = "backhaul",
+) -> None:
+    """Let workers have no new sessions. Each ends when it has none any more, and another is started.
+
+    A node's own are not replaced on that node. Sessions are not moved.
+
+    Example: backhaul workers drain 10.0.0.7 --ray-address 10.0.0.1:6379
+    """
+    with _workers(ray_address, ray_namespace) as cluster:
+        drained = cluster.drain(name)
+    if not drained:
+        fail(f"No worker or node is called {name}: see `backhaul workers list`.")
+    for each in drained:
+        print(f"draining {each}")
+
+
 @token_app.command("new")
 def new_token(
     name: Annotated[str, typer.Argument(help="Whose it is to be: the principal.")],
@@ -243,6 +295,26 @@ def main() -> NoReturn:
     """Run the command line."""
     app()
     sys.exit()
+
+
+@contextmanager
+def _workers(address: str, namespace: str) -> Iterator[Any]:
+    """The workers of a cluster. What goes wrong with it is one line on stderr, and status 1."""
+    try:
+        from backhaul_server.cluster.facts import Away
+        from backhaul_server.cluster.starting import find_workers
+    except ModuleNotFoundError as error:
+        fail(f"This needs Ray ({error.name} is missing): pip install 'backhaul[server,ray]'")
+    try:
+        cluster = find_workers(address, namespace)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+    except BackhaulError as error:
+        fail(str(error))
+    except Away as error:
+        fail(f"{error} cannot be reached at the moment.")
 
 
 def _check_health(

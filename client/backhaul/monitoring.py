@@ -44,6 +44,8 @@ _TOP: Final = (
     ("age", 5),
     ("", 7),
 )
+_PLACES: Final = (("worker", 1), ("node", 1))
+"""Columns that say where sessions live, when the server has them in workers of a cluster."""
 _PADDING: Final = 2
 _UNOPENED: Final = SessionInfo(0, 0, 0.0, 0)
 _FILE_WIDTH: Final = 200
@@ -97,6 +99,7 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
     if as_json:
         _print_json({"target": connection.target, "sessions": [_facts(each) for each in found]})
         return
+    places = _places(found)
     rows = [
         [
             each.digest.hex(),
@@ -107,12 +110,13 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
             _lease(each.info),
             f"{each.info.steps:,}",
             f"{each.info.busy_seconds:.2f} s",
+            *(getattr(each, name) for name, _ in places),
             _state(each),
         ]
         for each in found
     ]
-    console = _console()
-    console.print(_table(console.width, _SESSIONS, rows) if found else "no sessions")
+    out = console()
+    out.print(table(out.width, _placed(_SESSIONS, places), rows) if found else "no sessions")
 
 
 def show_top(
@@ -136,9 +140,9 @@ def show_top(
     """
     _check_shared(connection)
     target, version = connection.target, connection.info().version
-    console = _console()
-    in_place = console.is_terminal and not as_json
-    live = Live(console=console, auto_refresh=False) if in_place else nullcontext()
+    out = console()
+    in_place = out.is_terminal and not as_json
+    live = Live(console=out, auto_refresh=False) if in_place else nullcontext()
     seen = looks(connection.sessions)
     away: BackhaulError | None = None
     with live:
@@ -160,14 +164,12 @@ def show_top(
                 )
             else:
                 page = (
-                    _page(target, version, rows, console.width)
-                    if away is None
-                    else _away(target, away)
+                    _page(target, version, rows, out.width) if away is None else _away(target, away)
                 )
                 if isinstance(live, Live):
                     live.update(page, refresh=True)
                 else:
-                    console.print(page)
+                    out.print(page)
             if number == count:
                 return
             sleep(interval)
@@ -187,6 +189,7 @@ def _page(target: str, version: str, rows: Sequence[Row], width: int) -> Group:
     held = size(sum(row.session.info.bytes for row in rows))
     plural = "" if len(rows) == 1 else "s"
     header = f"{target}  backhaul {version}  {len(rows)} session{plural}  {held}"
+    places = _places([row.session for row in rows])
     lines = [
         [
             row.session.digest.hex(),
@@ -197,18 +200,19 @@ def _page(target: str, version: str, rows: Sequence[Row], width: int) -> Group:
             size(row.session.info.memory_limit),
             _lease(row.session.info),
             _time(row.session.info.age_seconds),
+            *(getattr(row.session, name) for name, _ in places),
             _state(row.session),
         ]
         for row in rows
     ]
-    return Group(Text(header), _table(width, _TOP, lines))
+    return Group(Text(header), table(width, _placed(_TOP, places), lines))
 
 
 def _away(target: str, error: BackhaulError) -> Text:
     return Text(f"{target} does not answer; it is asked again. {error}")
 
 
-def _table(width: int, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> Table:
+def table(width: int, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> Table:
     """The rows in as many columns as there is room for.
 
     Args:
@@ -235,9 +239,21 @@ def _table(width: int, columns: Sequence[tuple[str, int]], rows: Sequence[Sequen
     return table
 
 
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+def console() -> Console:
+    """Where tables go; what is no terminal gets them uncut."""
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+
+
+def _places(sessions: Sequence[SessionSummary]) -> Sequence[tuple[str, int]]:
+    """The columns that say where sessions live; none where the server has them all in its own process."""
+    return _PLACES if any(each.worker for each in sessions) else ()
+
+
+def _placed(
+    columns: Sequence[tuple[str, int]], places: Sequence[tuple[str, int]]
+) -> Sequence[tuple[str, int]]:
+    return (*columns[:-1], *places, columns[-1])
 
 
 def _state(session: SessionSummary) -> str:
@@ -287,6 +303,7 @@ def _facts(session: SessionSummary) -> dict[str, Any]:
         "steps": info.steps,
         "busy_seconds": info.busy_seconds,
         "busy": session.busy,
+        **{name: getattr(session, name) for name, _ in _places([session])},
     }
 
 

@@ -289,6 +289,8 @@ class SessionSummary:
     digest: bytes
     info: SessionInfo
     busy: bool = False
+    worker: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,43 +8,25 @@ import os
 import signal
 import sys
 import threading
-import time
 from types import FrameType
 from typing import Final, NoReturn
 
-from pydantic import ByteSize
-from threadpoolctl import ThreadpoolController
-
 from backhaul_proto.errors import make_error
-from backhaul_server.accelerators import open_all
-from backhaul_server.allocator import give_back, keep_memory
-from backhaul_server.config import ServerSettings
+from backhaul_server.assembly import Hosted, Part, assemble, assemble_front
+from backhaul_server.cluster.starting import start_front
+from backhaul_server.config import HERE, ServerSettings
 from backhaul_server.effective import slips
-from backhaul_server.engine.engine import Engine
-from backhaul_server.limits import (
-    rss_limit_by_default,
-    shared_memory_by_default,
-    usable_cores,
-    usable_memory,
-)
-from backhaul_server.plugins import load_plugins
-from backhaul_server.resident import ResidentGuard, Trimmer
-from backhaul_server.rest import Rest, collect, put_off_full_collections
+from backhaul_server.limits import shared_memory_by_default, usable_cores, usable_memory
 from backhaul_server.service.access import Tokens, access_of
 from backhaul_server.service.admission import Slots
 from backhaul_server.service.certificates import Certificates
 from backhaul_server.service.console import Console
 from backhaul_server.service.dispatch import Dispatcher
+from backhaul_server.service.draining import Drain
 from backhaul_server.service.entry import Access, Entry, Log, Observer
 from backhaul_server.service.metrics import Calls, expose, registry_of
 from backhaul_server.service.server import Server
 from backhaul_server.service.tracing import tracing
-from backhaul_server.sessions.accounts import Quotas
-from backhaul_server.workers.turns import TurnsWorker
-from backhaul_server.workers.watchdog import Watchdog
-
-SWITCH_INTERVAL: Final = 0.0005
-"""Seconds between thread switches: at Python's default, small calls wait tens of ms behind busy ones."""
 
 IDLE_LOOK: Final = 10.0
 """Seconds between looks whether the process rests."""
@@ -61,9 +43,6 @@ def serve(settings: ServerSettings) -> int:
     The line ``listening on TARGET`` on stdout says, for each address, that calls are answered there.
     """
     configure_logging(settings)
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    put_off_full_collections()
-    keeps = settings.keep_memory and keep_memory()
     stop = threading.Event()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
@@ -74,33 +53,16 @@ def serve(settings: ServerSettings) -> int:
 
     for slip, near in slips(os.environ).items():
         log.warning("a variable that nobody reads", extra={"variable": slip, "nearest": near})
-    for number in (signal.SIGTERM, signal.SIGINT):
+    if settings.console is not None and settings.workers != HERE:
+        raise make_error(
+            "INVALID_VALUE",
+            "--console shows sessions of the server's own process, and with --workers they live in "
+            "others. Leave it out: `backhaul top` and `backhaul workers` show those.",
+            actual=settings.workers,
+        )
+    hosted = host_of(settings)
+    for number in (signal.SIGTERM, signal.SIGINT):  # after that: Ray has handlers of its own
         signal.signal(number, on_signal)
-    if settings.plugins:
-        load_plugins()
-    cores = usable_cores()
-    lanes = settings.lanes or max(1, cores // 4)
-    bound_blas(max(1, cores // lanes))
-    worker = TurnsWorker(lanes)
-    names = settings.devices.split(",")
-    accelerators = open_all(names, settings.device_memory)
-    for each in accelerators:
-        facts = {"device": each.name, "model": each.model, "bytes": each.memory}
-        log.info("device opened", extra=facts)
-    trimmer = Trimmer(give_back) if keeps else None
-    dispatcher = Dispatcher(
-        Engine(),
-        worker,
-        max_message_bytes=settings.max_message_bytes,
-        session_memory=settings.session_memory,
-        memory=settings.memory_limit,
-        lease=settings.lease,
-        quotas=Quotas(settings.principal_memory, settings.principal_sessions, settings.sessions),
-        guard=resident_guard(settings),
-        freed=None if trimmer is None else trimmer.freed,
-        accelerators=accelerators,
-        device=names[0],
-    )
     access, certificates = access_by(settings)
     age = settings.max_connection_age
     calls = None if settings.metrics_port is None else Calls()
@@ -109,12 +71,17 @@ def serve(settings: ServerSettings) -> int:
         observers.append(calls)
     by_default = shared_memory_by_default(usable_memory())
     server = Server(
-        dispatcher,
+        hosted.host,
         settings.addresses,
         threads=settings.threads,
         streams=settings.streams,
         shared_memory=by_default if settings.shared_memory is None else settings.shared_memory,
-        entry=Entry(access, Slots(settings.threads, settings.principal_calls), observers),
+        entry=Entry(
+            access,
+            Slots(settings.threads, settings.principal_calls),
+            observers,
+            drain=Drain(farewell=hosted.farewell),
+        ),
         certificates=certificates,
         max_connection_age=CONNECTION_AGE if age is None and certificates else age,
         insecure=settings.insecure,
@@ -125,12 +92,9 @@ def serve(settings: ServerSettings) -> int:
         host = settings.metrics_host or settings.host
         metrics = expose(registry_of(server, calls), host, settings.metrics_port or 0)
     console = None
-    if settings.console is not None:
+    if settings.console is not None and isinstance(hosted.host, Dispatcher):
         tokens = access if isinstance(access, Tokens) else None
-        console = Console(server.dispatcher, tokens, settings.console)
-    watchdog = Watchdog(worker, settings.watchdog) if settings.watchdog else None
-    if watchdog is not None:
-        watchdog.start()
+        console = Console(hosted.host, tokens, settings.console)
     server.start()
     for target in server.targets:
         print(f"listening on {target}", flush=True)
@@ -143,33 +107,27 @@ def serve(settings: ServerSettings) -> int:
         how = f", password {console.password}" if console.password else ", with a token as password"
         print(f"console on {console.url}{how}", flush=True)
 
-    def tidy() -> None:
-        collect()
-        if keeps:
-            give_back()
-
-    rest = Rest(time.process_time, tidy)
     while not stop.wait(IDLE_LOOK):
-        rest.look(IDLE_LOOK)
+        hosted.rest.look(IDLE_LOOK)
     if console is not None:
         console.close()
     ended = server.stop(settings.grace, settings.drain_delay)
-    if watchdog is not None:
-        watchdog.close()
-    if trimmer is not None:
-        trimmer.close()
+    hosted.close()
     if not ended:
         log.warning("left behind: a step that did not end")
         end_at_once(0)
     return 0
 
 
-def resident_guard(settings: ServerSettings) -> ResidentGuard | None:
-    """What keeps the process from growing beyond what it may use."""
-    limit = settings.rss_limit
-    if limit is None:
-        limit = ByteSize(rss_limit_by_default(usable_memory()))
-    return ResidentGuard(limit, give_back=give_back) if limit else None
+def host_of(settings: ServerSettings) -> Hosted:
+    """What answers the calls: this process, or workers of a Ray cluster.
+
+    Raises:
+        InvalidArgument: PLUGIN_FAILED; INVALID_VALUE or INVALID_TARGET, there is no such cluster.
+    """
+    if settings.workers == HERE:
+        return assemble(settings, Part(usable_cores(), usable_memory()))
+    return assemble_front(settings, start_front(settings), usable_memory())
 
 
 def access_by(settings: ServerSettings) -> tuple[Access, Certificates | None]:
@@ -201,13 +159,6 @@ def end_at_once(status: int) -> NoReturn:
     logging.shutdown()
     sys.stdout.flush()
     os._exit(status)
-
-
-def bound_blas(threads: int) -> None:
-    """Let BLAS use at most so many threads for a product; fewer where the environment says so."""
-    for library in ThreadpoolController().lib_controllers:
-        if library.num_threads > threads:
-            library.set_num_threads(threads)
 
 
 def configure_logging(settings: ServerSettings) -> None:

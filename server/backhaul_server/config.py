@@ -16,6 +16,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from backhaul_server.device_names import HOST, checked_names
 
+HERE: Final = "here"
+"""Sessions live in the process that clients call."""
+
 PREFIX: Final = "BACKHAUL_"
 """What a setting's environment variable begins with."""
 
@@ -53,6 +56,28 @@ class ServerSettings(BaseSettings):
         16,
         ge=1,
         description="Large requests and answers in the server at once, beside those calls.",
+    )
+    workers: str = Field(
+        HERE,
+        pattern=r"^(here|ray(:[1-9][0-9]{0,4})?)$",
+        description="Where sessions live: `here`, in this process; `ray` or `ray:N`, in so many worker "
+        "processes of a Ray cluster (as many as it has room for), see scaling.md.",
+    )
+    ray_address: Annotated[str | None, Otherwise("a cluster of its own, on this machine")] = Field(
+        None, description="The Ray cluster, such as auto or 10.0.0.1:6379."
+    )
+    ray_namespace: str = Field(
+        "backhaul", min_length=1, description="Namespace of the workers in the Ray cluster."
+    )
+    worker_cpus: float = Field(
+        1.0, ge=0, allow_inf_nan=False, description="Cores that a Ray worker is given of its node."
+    )
+    worker_gpus: float = Field(
+        0.0, ge=0, allow_inf_nan=False, description="GPUs that a Ray worker is given of its node."
+    )
+    worker_resources: Annotated[str, Otherwise("none")] = Field(
+        "",
+        description="What else a Ray worker is given of its node, such as a100=1,ssd=0.5.",
     )
     lanes: Annotated[int | None, Otherwise("one for each four cores")] = Field(
         None,

@@ -25,6 +25,15 @@ def resident_bytes(file: Path = Path("/proc/self/statm")) -> int:
         return 0
 
 
+def private_bytes(file: Path = Path("/proc/self/statm")) -> int:
+    """Those of them that it does not share: Ray's object store is counted by Ray."""
+    try:
+        _, resident, shared, *_ = file.read_text().split()
+    except OSError:  # not Linux
+        return 0
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
 class ResidentGuard:
     """Knows whether the process is larger than it may be. Many threads may ask it.
 

@@ -113,12 +113,10 @@ class SocketFuzzer(Fuzzer):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.server = Server(
-            Dispatcher(Engine(), session_memory=MEMORY, memory=SESSIONS * MEMORY), ["127.0.0.1:0"]
-        )
-        self.server.start()
         self.dispatcher.close()
-        self.dispatcher = self.server._dispatcher
+        self.dispatcher = Dispatcher(Engine(), session_memory=MEMORY, memory=SESSIONS * MEMORY)
+        self.server = Server(self.dispatcher, ["127.0.0.1:0"])
+        self.server.start()
         self.wire = Wire(self.server.targets[0], random.Random(seed))
         self.client = self.wire
         self._calls = 0

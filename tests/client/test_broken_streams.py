@@ -37,7 +37,9 @@ class Broken(NamedTuple):
     @property
     def held(self) -> int:
         """Bytes that the server has set aside and holds."""
-        pool = self.server._dispatcher.pool
+        host = self.server.host
+        assert isinstance(host, Dispatcher)
+        pool = host.pool
         for each in list(pool._shares):
             each.recount()
         return pool.used

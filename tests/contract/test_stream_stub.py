@@ -33,10 +33,11 @@ ARRAY = np.random.default_rng(0).normal(size=100_000)
 class Service(NamedTuple):
     server: Server
     stub: Any
+    dispatcher: Dispatcher
 
     @property
     def held(self) -> int:
-        return self.server._dispatcher.pool.used
+        return self.dispatcher.pool.used
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def service() -> Iterator[Service]:
     server = Server(dispatcher, ["127.0.0.1:0"], streams=2)
     server.start()
     with grpc.insecure_channel(server.targets[0].removeprefix("grpc://")) as channel:
-        yield Service(server, service_pb2_grpc.BackhaulServiceStub(channel))
+        yield Service(server, service_pb2_grpc.BackhaulServiceStub(channel), dispatcher)
     server.stop(None)
 
 
@@ -142,7 +143,7 @@ def test_what_is_wrong_is_refused_and_leaves_nothing(
     assert data_loss if reason == "CHUNK_CHECKSUM" else status is grpc.StatusCode.INVALID_ARGUMENT
     wait_until(lambda: service.server._stream._free._value == 2)
     assert service.held == 0
-    assert len(service.server._dispatcher._sessions) == 0
+    assert len(service.dispatcher._sessions) == 0
 
 
 @contextmanager
@@ -187,10 +188,10 @@ def test_what_is_declared_is_set_aside_until_the_stream_ends(service: Service) -
         wait_until(lambda: service.held == array.nbytes)
         with unending(header(array)) as later:  # waits for the memory, in which it would have room
             second = service.stub.ExecuteStream(later, timeout=30)
-            wait_until(lambda: service.server._dispatcher.pool.waiting == 1)
+            wait_until(lambda: service.dispatcher.pool.waiting == 1)
             assert service.held == array.nbytes
             call.cancel()
-            wait_until(lambda: service.server._dispatcher.pool.waiting == 0)
+            wait_until(lambda: service.dispatcher.pool.waiting == 0)
             assert service.held == array.nbytes
             second.cancel()
             wait_until(lambda: service.held == 0)

@@ -24,6 +24,8 @@ _FIELDS = list(ServerSettings.model_fields)
 
 def example(name: str) -> tuple[str, Any]:
     """A value of a setting that is not its default: as text, and as itself."""
+    if name == "workers":  # a few words, and numbers behind them
+        return "ray:3", "ray:3"
     field = ServerSettings.model_fields[name]
     kind = described.kind(field)
     if name == "devices":

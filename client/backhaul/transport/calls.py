@@ -159,7 +159,8 @@ def _read_ended(found: service_pb2.RenewLeaseResponse) -> tuple[EndedSession, ..
 
 def _read_sessions(found: service_pb2.ListSessionsResponse) -> tuple[SessionSummary, ...]:
     return tuple(
-        SessionSummary(each.digest, _read_session_info(each), each.busy) for each in found.sessions
+        SessionSummary(each.digest, _read_session_info(each), each.busy, each.worker, each.node)
+        for each in found.sessions
     )
 
 

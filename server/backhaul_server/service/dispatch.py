@@ -32,7 +32,6 @@ from backhaul_proto.messages import (
     SessionSummary,
     Sight,
 )
-from backhaul_proto.units import size
 from backhaul_proto.v1 import service_pb2
 from backhaul_server.accelerators import Accelerator, device_of, host_model, open_accelerator
 from backhaul_server.device_names import HOST
@@ -42,8 +41,10 @@ from backhaul_server.engine.interruption import interruptible
 from backhaul_server.limits import usable_memory
 from backhaul_server.plugins import load_plugins
 from backhaul_server.service import plain
+from backhaul_server.service.host import Answered, Parts, request_type
 from backhaul_server.service.incidents import guarded
 from backhaul_server.service.op_list import ops_digest, ops_message
+from backhaul_server.service.room import room_for_message
 from backhaul_server.sessions.accounts import Quotas
 from backhaul_server.sessions.blocks import CacheReading
 from backhaul_server.sessions.claims import Claim
@@ -62,10 +63,7 @@ from backhaul_server.workers.worker import Interrupt, Worker
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1 << 30
 _PATIENCE: Final = 0.5
 """Seconds that the server waits for a session that is busy, where that is not what it was asked."""
-MESSAGE_TIMES: Final = 2
-"""A message is in memory so often beside its arrays: as it came, and parsed."""
 
-Parts = tuple[bytes, list[Array]]
 Handler = Callable[["Dispatcher", Any, Sequence[Array], str, Call], Parts]
 
 
@@ -86,6 +84,7 @@ class Dispatcher:
         device: the one of a session that asks for none; empty: the host.
         more: opens a device that is asked for and not there; None: there are no more.
         clock: seconds, monotonic.
+        epoch: names this one among others, and its sessions' worker to clients; None: a random one.
 
     Attributes:
         engine: what computes.
@@ -111,6 +110,7 @@ class Dispatcher:
         device: str = "",
         more: Callable[[str], Accelerator] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        epoch: bytes | None = None,
     ) -> None:
         self.engine = engine
         total = usable_memory() * 4 // 5 if memory is None else memory
@@ -134,7 +134,9 @@ class Dispatcher:
         self._worker: Worker = worker or TurnsWorker(clock=clock)
         self._waiting = Waiting(self._worker, self.pool, clock)
         self.work = Work()
-        self._sessions = SessionTable(self.devices, codec.read_block, self.limits, clock, self.work)
+        self._sessions = SessionTable(
+            self.devices, codec.read_block, self.limits, clock, self.work, epoch
+        )
 
     @classmethod
     def local(cls) -> Dispatcher:
@@ -195,68 +197,54 @@ class Dispatcher:
         """Answer a parsed request; to be called within `guarded`."""
         return HANDLERS[method](self, message, arrays, principal, call)
 
-    def expect(
-        self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
-    ) -> Claim:
-        """Memory for an Execute whose tensors are still to come; to be called within `guarded`.
+    def check_header(self, header: bytes, nbytes: int, principal: str, call: Call) -> None:
+        """As `check_arrival`, with the message's bytes, and guarded.
 
-        It may have to wait for it, and is to be given back with `Pool.release`.
-
-        Args:
-            request: its header.
-            nbytes: what is to come.
-            principal: who asks.
-            call: how long the caller waits.
+        Raises:
+            BackhaulError: why it would be refused.
         """
-        absent = [np.empty(0)] * len(request.tensors)
-        known = codec.read_execute(request, absent)
+
+        def check() -> None:
+            message: Any = codec.parse(request_type("Execute"), header)
+            self.check_arrival(message, nbytes, principal, call)
+
+        guarded("Execute", check)
+
+    def check_arrival(
+        self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
+    ) -> None:
+        """Refuse an Execute now if it would be refused whatever its tensors are, of so many bytes.
+
+        To be called within `guarded`.
+        """
+        known = codec.read_execute(request, [np.empty(0)] * len(request.tensors))
         self._worker.run(
             call,
             (principal, known.session),
             lambda _: self._sessions.expect(principal, known, nbytes),
         )
-        return self._waiting.claim(call, principal, nbytes)
-
-    def holding(self, session: bytes, principal: str) -> AbstractContextManager[None]:
-        """While this is entered the lease of a session does not run out, if there is such a session."""
-        return self._sessions.lease_of(principal, session) or nullcontext()
-
-    def execute_arrived(
-        self,
-        request: service_pb2.ExecuteRequest,
-        arrays: Sequence[Array],
-        claim: Claim,
-        principal: str,
-        call: Call,
-    ) -> Parts:
-        """Answer an Execute whose tensors have come; to be called within `guarded`."""
-        known = codec.read_execute(request, arrays)
-        return codec.write_answer(self._run(known, principal, call, claim))
 
     @contextmanager
-    def message(self, nbytes: int, principal: str, call: Call) -> Iterator[None]:
-        """Memory for a message of so many bytes while its call is answered.
+    def arriving(
+        self, request: service_pb2.ExecuteRequest, nbytes: int, principal: str, call: Call
+    ) -> Iterator[Answered]:
+        """While an Execute's tensors come: memory for them, and its session does not end. See `Host`."""
+        with self._sessions.lease_of(principal, request.session.id) or nullcontext():
+            self.check_arrival(request, nbytes, principal, call)
+            claim = self._waiting.claim(call, principal, nbytes)
 
-        Raises:
-            MemoryLimitExceeded: it is more than there can be.
-            QuotaExceeded, ServerBusy: it did not come free in time.
-        """
-        nbytes *= MESSAGE_TIMES
-        if nbytes > self.pool.of_one_principal:
-            raise make_error(
-                "MEMORY_LIMIT_EXCEEDED",
-                f"The message would need {size(nbytes)} beside its arrays while it is answered, and at most "
-                f"{size(self.pool.of_one_principal)} may be used. Send it in pieces, by ExecuteStream; or "
-                "give the server more with --memory-limit.",
-                needed=nbytes,
-                limit=self.pool.of_one_principal,
-            )
-        claim = self._waiting.claim(call, principal, nbytes)
-        call.message_bytes = nbytes
-        try:
-            yield
-        finally:
-            self.pool.release(claim)
+            def answer(arrays: Sequence[Array]) -> Parts:
+                known = codec.read_execute(request, arrays)
+                return codec.write_answer(self._run(known, principal, call, claim))
+
+            try:
+                yield answer
+            finally:
+                self.pool.release(claim)
+
+    def message(self, nbytes: int, principal: str, call: Call) -> AbstractContextManager[None]:
+        """Memory for a message of so many bytes while its call is answered. See `Host`."""
+        return room_for_message(self.pool, self._waiting, nbytes, principal, call)
 
     def expire(self) -> float:
         """End the sessions whose leases ran out. Returns the seconds after which to call it again."""
@@ -268,6 +256,14 @@ class Dispatcher:
 
     def _expire(self, key: Key, _: Interrupt) -> None:
         self._sessions.expire(key)
+
+    def known_sessions(self) -> list[Key]:
+        """The sessions that are open, and those that are known to have ended."""
+        return self._sessions.known()
+
+    def knows(self, key: Key) -> bool:
+        """Whether a session is open, or is known to have ended."""
+        return self._sessions.knows(key)
 
     def refuse_sessions(self) -> None:
         """Open no more sessions; those that are open are answered."""
@@ -589,12 +585,6 @@ def _avals(operands: Sequence[Any]) -> list[Aval]:
     """What a request says of operands that it does not have."""
     check_count("operands of a step", len(operands), MAX_OPERANDS)
     return [tensors.read_type(each, f"operand {i}") for i, each in enumerate(operands)]
-
-
-def request_type(method: str) -> type[Message]:
-    """The class of a call's request message."""
-    found: type[Message] = getattr(service_pb2, f"{method}Request")
-    return found
 
 
 def _header(message: Message) -> Parts:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from backhaul_proto.errors import BackhaulError
 from backhaul_server.workers.call import Call, draining
 
 _LOOK: Final = 0.02
@@ -20,15 +21,18 @@ class Drain:
     Args:
         clock: seconds, monotonic.
         pause: waits for so many seconds.
+        farewell: what those are told who come too late, or are still in at the end.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], object] = time.sleep,
+        farewell: Callable[[], BackhaulError] = draining,
     ) -> None:
         self._clock = clock
         self._pause = pause
+        self._farewell = farewell
         self._calls: set[Call] = set()
         self._closed = False
 
@@ -36,12 +40,12 @@ class Drain:
         """Let a call in. Each is followed by `leave`.
 
         Raises:
-            Unavailable: DRAINING. It is not followed by `leave`.
+            Unavailable: the server ends. It is not followed by `leave`.
         """
         self._calls.add(call)
         if self._closed:
             self._calls.discard(call)
-            raise draining()
+            raise self._farewell()
 
     def leave(self, call: Call) -> None:
         """The call has ended."""
@@ -52,7 +56,7 @@ class Drain:
         self._closed = True
         calls = list(self._calls)
         for each in calls:
-            each.send_away()
+            each.send_away(self._farewell)
         return len(calls)
 
     def wait(self, seconds: float) -> bool:

@@ -22,7 +22,10 @@ from prometheus_client.registry import Collector
 from backhaul_proto._version import __version__
 from backhaul_proto.errors import BackhaulError, make_error, status_of
 from backhaul_proto.messages import PROTOCOL
+from backhaul_server.cluster.facts import Away
+from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Visit
+from backhaul_server.service.routing import RoutingHost
 from backhaul_server.service.server import Server
 from backhaul_server.tally import SECONDS, Distribution, Notes, Reading
 
@@ -95,15 +98,20 @@ class ServerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_calls()
-        yield from self._of_work()
-        yield from self._of_memory()
-        yield from self._of_devices()
+        yield from self._of_segments()
         info = {
             "version": __version__,
             "protocol": PROTOCOL,
-            "backend": self._server.dispatcher.devices.default.engines.backend,
             "python": platform.python_version(),
         }
+        host = self._server.host
+        if isinstance(host, Dispatcher):  # else the sessions are elsewhere
+            info["backend"] = host.devices.default.engines.backend
+            yield from self._of_work(host)
+            yield from self._of_memory(host)
+            yield from self._of_devices(host)
+        if isinstance(host, RoutingHost):
+            yield from _of_workers(host)
         yield InfoMetricFamily("backhaul_build", "What runs.", value=info)
 
     def _of_calls(self) -> Iterator[Metric]:
@@ -136,8 +144,8 @@ class ServerCollector(Collector):
         queued.add_metric((), *_buckets(self._calls.queued()))
         yield queued
 
-    def _of_work(self) -> Iterator[Metric]:
-        work = self._server.dispatcher.work
+    def _of_work(self, dispatcher: Dispatcher) -> Iterator[Metric]:
+        work = dispatcher.work
         steps = CounterMetricFamily(
             "backhaul_steps", "Steps of blocks that were run, by op.", labels=("op",)
         )
@@ -150,7 +158,7 @@ class ServerCollector(Collector):
             "kind",
             work.seconds(),
         )
-        blocks = self._server.dispatcher.read_blocks()
+        blocks = dispatcher.read_blocks()
         lookups = CounterMetricFamily(
             "backhaul_block_cache_lookups", "Blocks looked for by hash.", labels=("result",)
         )
@@ -164,22 +172,26 @@ class ServerCollector(Collector):
             "backhaul_block_cache_bytes", "Memory of kept blocks and plans, about.", blocks.nbytes
         )
 
-    def _of_memory(self) -> Iterator[Metric]:
-        dispatcher = self._server.dispatcher
+    def _of_memory(self, dispatcher: Dispatcher) -> Iterator[Metric]:
         held, reserved = dispatcher.pool.read()
-        segments = self._server.segments
         for name, text, value in (
             ("sessions_open", "Sessions that are open.", dispatcher.session_count),
             ("memory_held_bytes", "Memory that sessions hold, at most.", held),
             ("memory_reserved_bytes", "Memory set aside for requests under way.", reserved),
             ("memory_limit_bytes", "Memory of all sessions together.", dispatcher.pool.limit),
+        ):
+            yield GaugeMetricFamily(f"backhaul_{name}", text, value)
+
+    def _of_segments(self) -> Iterator[Metric]:
+        segments = self._server.segments
+        for name, text, value in (
             ("shared_memory_bytes", "Memory shared with clients.", segments.nbytes),
             ("shared_memory_limit_bytes", "Most of it that there may be.", segments.limit),
         ):
             yield GaugeMetricFamily(f"backhaul_{name}", text, value)
 
-    def _of_devices(self) -> Iterator[Metric]:
-        pools = [(each.name, each.pool) for each in self._server.dispatcher.devices]
+    def _of_devices(self, dispatcher: Dispatcher) -> Iterator[Metric]:
+        pools = [(each.name, each.pool) for each in dispatcher.devices]
         texts = {
             "held": "Memory that sessions hold on a device, at most.",
             "reserved": "Memory of a device set aside for requests under way.",
@@ -193,6 +205,31 @@ class ServerCollector(Collector):
             for family, value in zip(families, (*pool.read(), pool.limit), strict=True):
                 family.add_metric((device,), value)
         yield from families
+
+
+def _of_workers(host: RoutingHost) -> Iterator[Metric]:
+    """How the workers of a cluster are. Every front end tells of all: take ``max by (worker)`` of them."""
+    try:
+        workers = host.cluster.workers()
+    except Away:
+        return
+    yield GaugeMetricFamily("backhaul_workers", "Workers of the cluster.", len(workers))
+    labels = ("worker", "node", "device")
+    families: list[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str]] = [
+        (GaugeMetricFamily, "sessions_open", "Sessions that are open.", "sessions"),
+        (GaugeMetricFamily, "memory_held_bytes", "Memory held and set aside, at most.", "held"),
+        (GaugeMetricFamily, "memory_limit_bytes", "Memory of all its sessions.", "limit"),
+        (GaugeMetricFamily, "calls_in_flight", "Calls that are in it.", "calls"),
+        (GaugeMetricFamily, "draining", "1: it takes no new sessions.", "draining"),
+        (CounterMetricFamily, "steps", "Steps that were run.", "steps"),
+        (CounterMetricFamily, "busy_seconds", "Seconds of computing.", "busy_seconds"),
+    ]
+    for kind, name, text, field in families:
+        family = kind(f"backhaul_worker_{name}", text, labels=labels)
+        for each in workers:
+            where = (each.facts.name, each.facts.node, each.facts.device)
+            family.add_metric(where, float(getattr(each.report, field)))
+        yield family
 
 
 def _histogram(

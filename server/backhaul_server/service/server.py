@@ -1,4 +1,4 @@
-"""The gRPC front: a server whose handlers hand raw bytes to the dispatcher."""
+"""The gRPC front: a server whose handlers hand raw bytes to the host."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from backhaul_server.exposure import check_exposure
 from backhaul_server.service.access import Tokens, unauthenticated
 from backhaul_server.service.admission import REFUSING, RESERVE, Slots
 from backhaul_server.service.certificates import Certificates
-from backhaul_server.service.dispatch import HANDLERS, Dispatcher, request_type
+from backhaul_server.service.dispatch import HANDLERS
 from backhaul_server.service.entry import Access, Entry, Open, Visit
 from backhaul_server.service.health import Health
 from backhaul_server.service.health_port import HealthPort, listen
+from backhaul_server.service.host import Host, request_type
 from backhaul_server.service.incidents import guarded
 from backhaul_server.service.shared_memory import Segments
 from backhaul_server.service.side_socket import SideSocket, remove_socket
@@ -68,7 +69,7 @@ class Server:
     """A running backhaul server.
 
     Args:
-        dispatcher: what answers the calls; closed with the server.
+        host: what answers the calls; closed with the server.
         addresses: where to listen: ``host:port`` (port 0: any free one) or ``unix:/path``.
         threads: how many calls may be in the server at once, waiting ones included; streams apart.
         streams: how many streams may be in the server at once.
@@ -89,7 +90,7 @@ class Server:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        host: Host,
         addresses: Sequence[str],
         *,
         threads: int = 64,
@@ -115,18 +116,18 @@ class Server:
             log.warning("insecure", extra={"address": refused.details["actual"]})
         self._credentials = None if certificates is None else certificates.credentials()
         self._drain = entry.drain
-        self._dispatcher = dispatcher
+        self._host = host
         self._access = entry.access
         self._segments = Segments(shared_memory if is_supported() else 0)
         self._side_sockets: list[SideSocket] = []
-        self._stream = ExecuteStream(dispatcher, entry, streams)
-        self._reaper = Reaper(dispatcher.expire)
+        self._stream = ExecuteStream(host, entry, streams)
+        self._reaper = Reaper(host.expire)
         # A chunk is taken whatever the limit is; other messages are checked against it here.
-        limit = max(dispatcher.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
+        limit = max(host.limits.max_message_bytes, MAX_CHUNK_BYTES + _CHUNK_FRAME)
         self._server = grpc.server(
             # More than there may be calls: a further one is refused at once, and waits in no queue of gRPC's.
             ThreadPoolExecutor(threads + RESERVE + REFUSING, "backhaul-call"),
-            handlers=[_Handlers(dispatcher, entry, self._segments, self._stream)],
+            handlers=[_Handlers(host, entry, self._segments, self._stream)],
             options=[
                 *_OPTIONS,
                 *_aging(max_connection_age),
@@ -148,9 +149,9 @@ class Server:
         return self._health_port.target if self._health_port else None
 
     @property
-    def dispatcher(self) -> Dispatcher:
+    def host(self) -> Host:
         """What answers the calls."""
-        return self._dispatcher
+        return self._host
 
     @property
     def segments(self) -> Segments:
@@ -180,7 +181,7 @@ class Server:
         """
         self._health.stopping()
         time.sleep(delay)
-        self._dispatcher.refuse_sessions()
+        self._host.refuse_sessions()
         log.info("draining", extra={"grace": grace})
         self._drain.wait(grace or 0)
         cut_off = self._drain.close()
@@ -190,7 +191,7 @@ class Server:
         for side in self._side_sockets:
             side.close()
         self._reaper.stop()
-        closing = threading.Thread(target=self._dispatcher.close, daemon=True)
+        closing = threading.Thread(target=self._host.close, daemon=True)
         closing.start()
         closing.join(_LAST if ended else 0)
         if self._health_port:
@@ -232,12 +233,10 @@ class Server:
 class _Handlers(grpc.GenericRpcHandler):
     """The service's methods, as handlers of raw bytes: what cannot be parsed gets a typed error too."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, entry: Entry, segments: Segments, stream: ExecuteStream
-    ) -> None:
+    def __init__(self, host: Host, entry: Entry, segments: Segments, stream: ExecuteStream) -> None:
         self._methods: dict[str, Any] = {
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(
-                _Method(dispatcher, entry, segments, name), None, None
+                _Method(host, entry, segments, name), None, None
             )
             for name in HANDLERS
         }
@@ -293,8 +292,8 @@ class _Reflection(reflection.ReflectionServicer):
 class _Method:
     """One call of the service: bytes in, bytes out, errors as statuses."""
 
-    def __init__(self, dispatcher: Dispatcher, entry: Entry, segments: Segments, name: str) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, host: Host, entry: Entry, segments: Segments, name: str) -> None:
+        self._host = host
         self._entry = entry
         self._segments = segments
         self._name = name
@@ -307,11 +306,11 @@ class _Method:
     def _admitted(self, data: bytes, visit: Visit) -> bytes:
         if len(data) < _COUNTED_FROM:
             return self._answer(data, visit)
-        with self._dispatcher.message(len(data), visit.principal, visit.call):
+        with self._host.message(len(data), visit.principal, visit.call):
             return self._answer(data, visit)
 
     def _answer(self, data: bytes, visit: Visit) -> bytes:
-        limit = self._dispatcher.limits.max_message_bytes
+        limit = self._host.limits.max_message_bytes
         if len(data) > limit:
             raise make_error(
                 "MESSAGE_TOO_LARGE",
@@ -330,19 +329,17 @@ class _Method:
 
     def _answered(self, message: Any, limit: int, principal: str, call: Call) -> bytes:
         if self._name not in _TENSORS_BESIDE:
-            return _joined(
-                *self._dispatcher.answer(self._name, message, [], principal, call), limit
-            )
+            return _joined(*self._host.answer(self._name, message, [], principal, call), limit)
         limit = min(limit, message.max_response_bytes or limit)
         named = tensors.shared_arrays(message.tensors)
         buffers = codec.read_response_buffers(message)
         if not named and not buffers:
             arrays = tensors.read_all(message.tensors)
-            answer = self._dispatcher.answer(self._name, message, arrays, principal, call)
+            answer = self._host.answer(self._name, message, arrays, principal, call)
             return _joined(*answer, limit)
         with self._segments.request(principal, named, buffers) as lent:
             arrays = tensors.read_all(message.tensors, lent.read)
-            header, results = self._dispatcher.answer(self._name, message, arrays, principal, call)
+            header, results = self._host.answer(self._name, message, arrays, principal, call)
             return _joined(header, lent.put(results), limit)
 
 

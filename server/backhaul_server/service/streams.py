@@ -12,8 +12,8 @@ import grpc
 from backhaul_proto.chunks import Incoming, Outgoing
 from backhaul_proto.errors import BackhaulError, make_error
 from backhaul_proto.v1 import service_pb2
-from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.entry import Entry, Visit
+from backhaul_server.service.host import Host
 from backhaul_server.service.incidents import guarded
 
 METHOD: Final = "ExecuteStream"
@@ -31,13 +31,13 @@ class ExecuteStream:
     attribute ``experimental_thread_pool``.
 
     Args:
-        dispatcher: what answers.
+        host: what answers.
         entry: what stands at the door.
         streams: how many there may be at once.
     """
 
-    def __init__(self, dispatcher: Dispatcher, entry: Entry, streams: int) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, host: Host, entry: Entry, streams: int) -> None:
+        self._host = host
         self._entry = entry
         self._streams = streams
         self._free = threading.Semaphore(streams)
@@ -66,31 +66,16 @@ class ExecuteStream:
             )
         request = incoming.begin(first)
         try:
-            with self._dispatcher.holding(request.session.id, visit.principal):
-                return self._answer_to(request, incoming, messages, visit)
+            with self._host.arriving(
+                request, incoming.declared, visit.principal, visit.call
+            ) as answer:
+                incoming.allocate()
+                for message in messages:
+                    incoming.feed(message)
+                return Outgoing(*answer(incoming.finish()))
         except Exception:
             visit.note_session(request)
             raise
-
-    def _answer_to(
-        self,
-        request: service_pb2.ExecuteRequest,
-        incoming: Incoming[service_pb2.ExecuteRequest],
-        messages: Iterator[bytes],
-        visit: Visit,
-    ) -> Outgoing:
-        claim = self._dispatcher.expect(request, incoming.declared, visit.principal, visit.call)
-        try:
-            incoming.allocate()
-            for message in messages:
-                incoming.feed(message)
-            arrays = incoming.finish()
-            header, results = self._dispatcher.execute_arrived(
-                request, arrays, claim, visit.principal, visit.call
-            )
-        finally:
-            self._dispatcher.pool.release(claim)
-        return Outgoing(header, results)
 
     def _busy(self) -> BackhaulError:
         return make_error(

@@ -36,6 +36,7 @@ class SessionTable:
         limits: told to those who open a session, with its own limit of memory and its own lease.
         clock: seconds, monotonic.
         work: counts what is done.
+        epoch: names this life of the worker; None: a random one.
     """
 
     def __init__(
@@ -45,13 +46,14 @@ class SessionTable:
         limits: Limits,
         clock: Callable[[], float],
         work: Work | None = None,
+        epoch: bytes | None = None,
     ) -> None:
         self._devices = devices
         self._work = work or Work()
         self._blocks = BlockCache(decode)
         self._limits = limits
         self._clock = clock
-        self._epoch = secrets.token_bytes(8)
+        self._epoch = epoch or secrets.token_bytes(8)
         self._sessions: dict[Key, Session] = {}
         self._ended = Tombstones(clock, limits.lease_seconds)
         self._draining = False
@@ -271,6 +273,14 @@ class SessionTable:
         leases = [each.lease.seconds for each in list(self._sessions.values())]
         shortest = min(filter(None, [self._limits.lease_seconds, *leases]), default=LONGEST_PAUSE)
         return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, shortest / 4))
+
+    def known(self) -> list[Key]:
+        """The sessions that are open, and those that are known to have ended."""
+        return [*list(self._sessions), *self._ended.keys()]
+
+    def knows(self, key: Key) -> bool:
+        """Whether a session is open, or is known to have ended."""
+        return key in self._sessions or key in self._ended
 
     def find(self, principal: str, session: bytes, epoch: bytes) -> Session:
         """The open session of this owner and id. Its lease is renewed.

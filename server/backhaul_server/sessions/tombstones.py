@@ -62,6 +62,11 @@ class Tombstones:
         """What became of a session; None when it is not known to have ended."""
         return self._ended.get(key)
 
+    def keys(self) -> list[Key]:
+        """The sessions that are known to have ended."""
+        with self._lock:
+            return list(self._order)
+
     def __contains__(self, key: object) -> bool:
         return key in self._ended
 

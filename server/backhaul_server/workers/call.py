@@ -34,7 +34,7 @@ class Call:
             None if timeout is None or timeout > _LONGEST_TIMEOUT else clock() + timeout
         )
         self._cancelled = False
-        self._sent_away = False
+        self._farewell: Callable[[], BackhaulError] | None = None
         self._wake: Callable[[], None] | None = None
         self.message_bytes = 0
         self.first_turn: float | None = None
@@ -63,15 +63,19 @@ class Call:
         if self._cancelled:
             wake()
 
-    def send_away(self) -> None:
-        """The server ends: work for the caller stops at its next check, and he is told to go elsewhere."""
-        self._sent_away = True
+    def send_away(self, farewell: Callable[[], BackhaulError] | None = None) -> None:
+        """The server ends: work for the caller stops at its next check, and he is told to go elsewhere.
+
+        Args:
+            farewell: what he is told; None: `draining`.
+        """
+        self._farewell = farewell or draining
         self.cancel()
 
     def check(self) -> None:
         """Raises Cancelled, DeadlineExceeded or Unavailable when the work is no longer wanted."""
-        if self._sent_away:
-            raise draining()
+        if self._farewell is not None:
+            raise self._farewell()
         if self._cancelled:
             raise make_error(
                 "CANCELLED", "The call was cancelled; the tape is as it was before it."
@@ -91,6 +95,16 @@ def deadline_exceeded() -> BackhaulError:
         "DEADLINE_EXCEEDED",
         "The work was not done within the caller's timeout and was stopped; the tape is as it was "
         "before it. Give more time with timeout=, or ask for less at once.",
+    )
+
+
+def front_ends() -> BackhaulError:
+    """The same of a front end: sessions do not end with it."""
+    return make_error(
+        "UNAVAILABLE",
+        "This front end is being stopped. The sessions live on in their workers: ask again, here when it has "
+        "been started anew, or at another front end of the same cluster.",
+        retry_after=0.5,
     )
 
 

@@ -26,6 +26,12 @@ from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.server import Server
 
 
+def dispatcher_of(server: Server) -> Dispatcher:
+    host = server.host
+    assert isinstance(host, Dispatcher)
+    return host
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
     running = Server(Dispatcher(Engine(), lease=600.0), ["127.0.0.1:0"])
@@ -36,7 +42,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def console(server: Server) -> Iterator[Console]:
-    made = Console(server.dispatcher, None, 0)
+    made = Console(dispatcher_of(server), None, 0)
     made.start()
     yield made
     made.close()
@@ -197,7 +203,7 @@ def test_a_principal_sees_its_own_sessions_alone(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"{line_of('alice', alice)}\n{line_of('bob', bob)}\n")
     with serving(tokens=file) as server:
-        console = Console(server.dispatcher, Tokens(file), 0)
+        console = Console(dispatcher_of(server), Tokens(file), 0)
         assert console.password is None
         console.start()
         try:
@@ -232,7 +238,7 @@ def test_connections_beyond_its_room_are_closed(console: Console) -> None:
 def test_a_port_that_is_taken_is_told(console: Console, server: Server) -> None:
     port = int(console.url.rstrip("/").rpartition(":")[2])
     with pytest.raises(bh.InvalidArgument, match="--console"):
-        Console(server.dispatcher, None, port)
+        Console(dispatcher_of(server), None, port)
 
 
 def test_what_is_shown_is_escaped() -> None:

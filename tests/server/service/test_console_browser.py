@@ -33,9 +33,10 @@ SCHEMES = {"dark": 0, "light": 1}
 
 @pytest.fixture(scope="module")
 def console() -> Iterator[Console]:
-    server = Server(Dispatcher(Engine(), lease=600.0), ["127.0.0.1:0"])
+    dispatcher = Dispatcher(Engine(), lease=600.0)
+    server = Server(dispatcher, ["127.0.0.1:0"])
     server.start()
-    made = Console(server.dispatcher, None, 0)
+    made = Console(dispatcher, None, 0)
     made.start()
     try:
         with bh.connect(server.targets[0], timeout=30) as connection, bh.Tape(connection) as tape:
