@@ -171,7 +171,7 @@ class ListSessionsResponse(_message.Message):
     def __init__(self, sessions: _Optional[_Iterable[_Union[SessionSummary, _Mapping]]] = ...) -> None: ...
 
 class SessionSummary(_message.Message):
-    __slots__ = ("digest", "nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds", "busy", "worker", "node", "device")
+    __slots__ = ("digest", "nodes", "bytes", "age_seconds", "last_seq", "memory_limit", "lease_left_seconds", "steps", "busy_seconds", "busy", "device", "worker", "node")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -182,9 +182,9 @@ class SessionSummary(_message.Message):
     STEPS_FIELD_NUMBER: _ClassVar[int]
     BUSY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     BUSY_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_FIELD_NUMBER: _ClassVar[int]
     digest: bytes
     nodes: int
     bytes: int
@@ -195,10 +195,10 @@ class SessionSummary(_message.Message):
     steps: int
     busy_seconds: float
     busy: bool
+    device: str
     worker: str
     node: str
-    device: str
-    def __init__(self, digest: _Optional[bytes] = ..., nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ..., busy: bool = ..., worker: _Optional[str] = ..., node: _Optional[str] = ..., device: _Optional[str] = ...) -> None: ...
+    def __init__(self, digest: _Optional[bytes] = ..., nodes: _Optional[int] = ..., bytes: _Optional[int] = ..., age_seconds: _Optional[float] = ..., last_seq: _Optional[int] = ..., memory_limit: _Optional[int] = ..., lease_left_seconds: _Optional[float] = ..., steps: _Optional[int] = ..., busy_seconds: _Optional[float] = ..., busy: bool = ..., device: _Optional[str] = ..., worker: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
 
 class LeafRequest(_message.Message):
     __slots__ = ("session", "node", "value", "tangent", "constant")
