@@ -30,8 +30,6 @@ DIRECTORY: Final = "backhaul-directory"
 """The directory's name among actors."""
 WORKER: Final = "backhaul-worker-"
 """What a worker's name begins with; its epoch follows."""
-CALLS: Final = 4
-"""Threads for calls in a worker, for each that a front end has: several front ends share it."""
 CONTROL_THREADS: Final = 4
 TICK: Final = 0.5
 """Seconds between looks at the workers."""
@@ -128,7 +126,8 @@ class RayLauncher:
             name=f"{WORKER}{epoch.hex()}",
             lifetime="detached",
             max_restarts=0,  # a life of a worker is an epoch
-            max_concurrency=CALLS * int(self._settings["threads"]),
+            # Threads take calls in turn, and each is slow at its first ones: no more than there are calls.
+            max_concurrency=int(self._settings["threads"]),
             num_cpus=demand.cpus,
             num_gpus=demand.gpus,
             resources=dict(demand.resources),
