@@ -18,6 +18,8 @@ extensions: Final = [
     "sphinx.ext.viewcode",
 ]
 exclude_patterns: Final = ["_build"]
+# A block in a language that is not known here (textproto) is shown as it is.
+suppress_warnings: Final = ["misc.highlighting_failure"]
 nitpicky: Final = False
 
 # Pages
