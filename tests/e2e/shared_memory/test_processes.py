@@ -142,6 +142,8 @@ def test_a_call_that_was_not_answered_in_time_leaves_right_numbers(folder: Path)
         x = tape.leaf(np.full(MB // 8, 3.0))
         y = x * 2.0
         server.process.send_signal(signal.SIGSTOP)
+        stat = Path(f"/proc/{server.process.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
         try:
             with pytest.raises(bh.DeadlineExceeded):
                 y.numpy()
