@@ -17,6 +17,10 @@ _MODULES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "ma
 _CALLS = {"eval", "exec", "compile", "__import__"}
 _OF_NUMPY = {"load", "save", "savez"}
 """Their files may have pickles in them."""
+_OF_A_USER = {
+    "client/backhaul/commands/einsum.py": ["np.load", "allow_pickle=False", "np.savez"],
+}
+"""Files that the one who runs a command names: read without pickles, and written of numbers alone."""
 
 
 def _uses(tree: ast.AST) -> list[str]:
@@ -31,6 +35,8 @@ def _uses(tree: ast.AST) -> list[str]:
                 found.append(name)
             case ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name) if name in _OF_NUMPY:
                 found.append(f"np.{name}")
+            case ast.keyword(arg="allow_pickle", value=ast.Constant(value=False)):
+                found.append("allow_pickle=False")
             case ast.keyword(arg="allow_pickle"):
                 found.append("allow_pickle")
             case ast.Constant(value=str(text)) if text in _MODULES:
@@ -44,7 +50,8 @@ def test_the_sources_are_there() -> None:
 
 @pytest.mark.parametrize("path", _OURS, ids=lambda path: str(path.relative_to(_ROOT)))
 def test_no_module_reads_objects_or_code(path: Path) -> None:
-    assert _uses(ast.parse(path.read_text("utf-8"))) == []
+    allowed = _OF_A_USER.get(path.relative_to(_ROOT).as_posix(), [])
+    assert sorted(_uses(ast.parse(path.read_text("utf-8")))) == sorted(allowed)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +63,7 @@ def test_no_module_reads_objects_or_code(path: Path) -> None:
         "eval(text)",
         "np.load(file)",
         "f(allow_pickle=False)",
+        "f(allow_pickle=True)",
         "import_module('marshal')",
     ],
 )
