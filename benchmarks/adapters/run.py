@@ -20,10 +20,10 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
-from benchmarks.peers.job import Answer, Array, Ask, agrees, by_hand, operands
+from benchmarks.peers.job import Answer, Array, Ask, operands
 from benchmarks.peers.processes import ROOT, Asking, Failed
-from benchmarks.timing import Figure, report, rounds, timed_often
-from benchmarks.wire.job import remote
+from benchmarks.timing import Figure, report, rounds
+from benchmarks.wire.job import remote, timed_jobs
 from benchmarks.wire.ways import connections, serving
 from rich.console import Console
 
@@ -131,12 +131,7 @@ def ours(connection: bh.Connection, n: int, count: int) -> tuple[dict[str, float
             asking[name] = make(connection, n)
         except ImportError as missing:
             notes.append(f"{name}: {missing}")
-    jobs = {}
-    for name, ask in asking.items():
-        if not agrees(ask(a, b), by_hand(a, b)):
-            raise SystemExit(f"{name} gives another answer than NumPy.")
-        jobs[name] = timed_often(lambda ask=ask: ask(a, b), _TIMES[n])  # type: ignore[misc]
-    return rounds(jobs, count), notes
+    return rounds(timed_jobs(asking, a, b, _TIMES[n]), count), notes
 
 
 def peers(n: int, count: int) -> tuple[dict[str, float], list[str]]:

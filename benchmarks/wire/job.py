@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from benchmarks.peers.job import SIZES, Answer, Array, Ask, agrees, by_hand, operands
@@ -44,6 +45,16 @@ def remote(connection: bh.Connection) -> Ask:
     return ask
 
 
+def timed_jobs(
+    asked: Mapping[str, Ask], a: Array, b: Array, times: int
+) -> dict[str, Callable[[], float]]:
+    """Each one's job, so often at a time, and timed. All give NumPy's answer, or the program ends."""
+    for name, ask in asked.items():
+        if not agrees(ask(a, b), by_hand(a, b)):
+            raise SystemExit(f"{name} gives another answer than NumPy at n = {len(a)}.")
+    return {name: timed_often(partial(ask, a, b), times) for name, ask in asked.items()}
+
+
 def _libraries() -> tuple[dict[str, Ask], list[str]]:
     found: dict[str, Ask] = {}
     notes = []
@@ -63,14 +74,7 @@ def _figures(
 ) -> list[Figure]:
     a, b = operands(n)
     asked = {**libraries, **{name: remote(connection) for name, connection in ways.items()}}
-    for name, ask in asked.items():
-        if not agrees(ask(a, b), by_hand(a, b)):
-            raise SystemExit(f"{name} gives another answer than NumPy at n = {n}.")
-    jobs = {
-        name: timed_often(lambda ask=ask: ask(a, b), _TIMES[n])  # type: ignore[misc]
-        for name, ask in asked.items()
-    }
-    medians = rounds(jobs, count, rest=_REST)
+    medians = rounds(timed_jobs(asked, a, b, _TIMES[n]), count, rest=_REST)
     return [
         Figure(
             f"{name} / {library}",

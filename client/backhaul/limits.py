@@ -25,10 +25,7 @@ def byte_limit(
     Raises:
         InvalidArgument: INVALID_VALUE.
     """
-    try:
-        limit = 0 if isinstance(given, bool) else operator.index(given)
-    except TypeError:
-        limit = 0
+    limit = _whole_number(given)
     if limit < 1:
         raise make_error(
             "INVALID_VALUE",
@@ -79,10 +76,7 @@ def node_count(given: Any) -> int:
     Raises:
         InvalidArgument: INVALID_VALUE.
     """
-    try:
-        count = 0 if isinstance(given, bool) else operator.index(given)
-    except TypeError:
-        count = 0
+    count = _whole_number(given)
     if count < 1:
         raise make_error(
             "INVALID_VALUE",
@@ -90,3 +84,11 @@ def node_count(given: Any) -> int:
             actual=f"{given!r:.100}",
         )
     return count
+
+
+def _whole_number(given: Any) -> int:
+    """What was given as an integer; 0 for what is none."""
+    try:
+        return 0 if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        return 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -12,11 +10,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from backhaul.commands.common import console, print_json
 from backhaul.connection import Connection
 from backhaul_proto.errors import BackhaulError, TransportError, make_error
 from backhaul_proto.messages import SessionInfo, SessionSummary
@@ -48,8 +47,6 @@ _PLACES: Final = (("worker", 1), ("node", 1))
 """Columns that say where sessions live, when the server has them in workers of a cluster."""
 _PADDING: Final = 2
 _UNOPENED: Final = SessionInfo(0, 0, 0.0, 0)
-_FILE_WIDTH: Final = 200
-"""Columns of what is no terminal: no cell is cut there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def show_sessions(connection: Connection, *, as_json: bool) -> None:
     _check_shared(connection)
     found = connection.sessions()
     if as_json:
-        _print_json({"target": connection.target, "sessions": [_facts(each) for each in found]})
+        print_json({"target": connection.target, "sessions": [_facts(each) for each in found]})
         return
     places = _places(found)
     rows = [
@@ -157,7 +154,7 @@ def show_top(
                 away = error
                 seen = looks(connection.sessions)
             if as_json:
-                _print_json(
+                print_json(
                     _facts_of_all(target, version, rows)
                     if away is None
                     else {"target": target, "error": away.reason, "message": away.message}
@@ -239,12 +236,6 @@ def table(width: int, columns: Sequence[tuple[str, int]], rows: Sequence[Sequenc
     return table
 
 
-def console() -> Console:
-    """Where tables go; what is no terminal gets them uncut."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
-
-
 def _places(sessions: Sequence[SessionSummary]) -> Sequence[tuple[str, int]]:
     """The columns that say where sessions live; none where the server has them all in its own process."""
     return _PLACES if any(each.worker for each in sessions) else ()
@@ -305,7 +296,3 @@ def _facts(session: SessionSummary) -> dict[str, Any]:
         "busy": session.busy,
         **{name: getattr(session, name) for name, _ in _places([session])},
     }
-
-
-def _print_json(facts: Mapping[str, Any]) -> None:
-    print(json.dumps(facts), file=sys.stdout, flush=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from backhaul.monitoring import console, table
+from backhaul.commands.common import console, print_json
+from backhaul.monitoring import table
 from backhaul_proto.units import size
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 def show_workers(workers: Sequence[WorkerState], *, as_json: bool) -> None:
     """Print them: where they are and what they bear."""
     if as_json:
-        print(json.dumps({"workers": [_facts(each) for each in workers]}), flush=True)
+        print_json({"workers": [_facts(each) for each in workers]})
         return
     rows = [
         [

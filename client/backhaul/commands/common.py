@@ -91,7 +91,7 @@ def fail(message: str) -> NoReturn:
 
 
 def console() -> Console:
-    """Where tables go."""
+    """Where tables go; what is no terminal gets them uncut."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
 

@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from backhaul_proto import codec
@@ -152,7 +153,7 @@ class RoutingHost:
             return self._at(session.epoch, ask)
         if method == "OpenSession" or (method == "Execute" and message.seq == 1):
             return self._opening(key, ask)
-        epoch = self._looked_up.get(key) or self._directory(lambda: self.cluster.find(key))
+        epoch = self._looked_up.get(key) or self._directory(partial(self.cluster.find, key))
         if epoch is None:
             raise make_error(
                 "SESSION_NOT_FOUND",
@@ -172,7 +173,7 @@ class RoutingHost:
         """
         dead, failed = b"", None
         for _ in range(TRIES):
-            epoch = self._directory(lambda: self.cluster.place(key, dead))  # noqa: B023  called at once
+            epoch = self._directory(partial(self.cluster.place, key, dead))
             if epoch is None:
                 break
             try:
@@ -315,7 +316,7 @@ class RoutingHost:
         parts: dict[bytes, service_pb2.RenewLeaseRequest] = {}
         for each in request.sessions:
             key = (principal, each.id)
-            epoch = self._directory(lambda: self.cluster.find(key))  # noqa: B023  called at once
+            epoch = self._directory(partial(self.cluster.find, key))
             if epoch is None:
                 response.ended.add(id=each.id, reason="SESSION_NOT_FOUND")
             else:

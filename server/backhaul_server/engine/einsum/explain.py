@@ -47,14 +47,14 @@ def explain(
     sliced = within(einsum, plan, operands, result, room)
     if sliced is None:
         slicing, rule, keywords = whole(einsum, plan), RULES["einsum"], {"plan": plan}
-        value = predict_alone(rule, operands, keywords)
     else:
         slicing, rule, keywords = sliced["slicing"], RULES["sliced_einsum"], shortened(sliced)
-        value = predict(rule, operands, keywords).need.value
+    found = predict(rule, operands, keywords)
+    need, standing = found.need, found.result + found.need.kept
+    # The usual rule keeps what derivatives need, and takes less for a value alone.
+    value = need.value if sliced else predict_alone(rule, operands, keywords)
     gradient = hvp = value
     if any(each.inexact for each in operands):
-        found = predict(rule, operands, keywords)
-        need, standing = found.need, found.result + found.need.kept
         gradient = max(need.value, standing + ct + need.gradient)
         hvp = max(need.value, standing + 2 * ct + need.hvp)
     steps = _steps(next(iter(slicing)).plan, einsum)
