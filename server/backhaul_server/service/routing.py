@@ -285,9 +285,10 @@ class RoutingHost:
         self, request: service_pb2.ListSessionsRequest, principal: str, call: Call
     ) -> Parts:
         header = request.SerializeToString()
-        found: list[service_pb2.SessionSummary] = []
+        opened: list[tuple[float, service_pb2.SessionSummary]] = []
         for state in self._directory(self.cluster.workers):
             facts = state.facts
+            asked = time.monotonic()
             try:
                 data, _ = self._asked(
                     facts.epoch,
@@ -295,10 +296,13 @@ class RoutingHost:
                 )
             except Died:
                 continue
+            # Ages are of the moment at which each worker answered, and they answer one after the other.
+            answered = (asked + time.monotonic()) / 2
             for each in codec.parse(service_pb2.ListSessionsResponse, data).sessions:
                 each.worker, each.node = facts.name, facts.node
-                found.append(each)
-        found.sort(key=lambda each: -each.age_seconds)
+                opened.append((answered - each.age_seconds, each))
+        opened.sort(key=lambda pair: pair[0])
+        found = [each for _, each in opened]
         return service_pb2.ListSessionsResponse(sessions=found).SerializeToString(), []
 
     def _renew_lease(

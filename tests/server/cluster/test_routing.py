@@ -244,11 +244,19 @@ def test_large_requests_and_answers_pass_in_streams(fronts: Fronts) -> None:
         assert host._pool.used == 0
 
 
+def until_older(connection: bh.Connection, seconds: float) -> None:
+    """Wait until all sessions are, so that the next one is younger by more than workers take to answer."""
+    end = time.monotonic() + 20
+    while min(each.info.age_seconds for each in connection.sessions()) < seconds:
+        assert time.monotonic() < end
+
+
 def test_sessions_are_listed_with_where_they_are(fronts: Fronts) -> None:
     with fronts.connect(0) as one, fronts.connect(1) as other:
         tapes = [bh.Tape(one) for _ in range(3)]
         for tape in tapes:
             float(tape.leaf(1.0) + 1)
+            until_older(one, 0.1)
         workers = [fronts.worker_of(tape).facts for tape in tapes]
         assert [(each.worker, each.node, each.info.device) for each in other.sessions()] == [
             (each.name, each.node, "cpu") for each in workers
