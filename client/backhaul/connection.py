@@ -53,7 +53,7 @@ CLOSED_AT_ONCE: Final = 8
 """Sessions of tapes that are gone which a call closes on its way; the rest wait for later ones."""
 
 CLOSING_SECONDS: Final = 5.0
-"""Seconds that a connection that is closed waits for the server at most, for each session that it closes."""
+"""Seconds that the server is waited for at most when a session is closed; its lease ends it then."""
 AT_EXIT_SECONDS: Final = 1.0
 """Seconds that the end of the program waits for servers at most, to close what nobody closed."""
 
@@ -334,12 +334,12 @@ class Connection(AnyConnection):
     def close_session(self, session: bytes, epoch: bytes) -> None:
         """Close a session if the server can be reached; if not, its lease ends it."""
         with contextlib.suppress(BackhaulError):
-            self._ready().close_session(session, epoch, timeout=self.timeout)
+            self._ready().close_session(session, epoch, timeout=self._bounded(CLOSING_SECONDS))
 
     def _ready(self) -> Transport:
         transport = self._transport or self._open()
         if self._forgotten:
-            self._end_forgotten(transport, CLOSED_AT_ONCE, timeout=self.timeout)
+            self._end_forgotten(transport, CLOSED_AT_ONCE, timeout=self._bounded(CLOSING_SECONDS))
         return transport
 
     def _end_forgotten(self, transport: Transport, at_most: int, *, timeout: float | None) -> None:

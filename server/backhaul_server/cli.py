@@ -17,6 +17,7 @@ from backhaul_server.cluster.starting import start_front
 from backhaul_server.config import HERE, ServerSettings
 from backhaul_server.effective import slips
 from backhaul_server.limits import shared_memory_by_default, usable_cores, usable_memory
+from backhaul_server.log_stream import LogStream
 from backhaul_server.service.access import Tokens, access_of
 from backhaul_server.service.admission import Slots
 from backhaul_server.service.certificates import Certificates
@@ -33,6 +34,9 @@ IDLE_LOOK: Final = 10.0
 
 CONNECTION_AGE: Final = 3600.0
 """Seconds that a connection by TLS lasts, when nothing else is said."""
+
+STDERR: Final = 2
+"""The file descriptor of a process's errors."""
 
 log = logging.getLogger("backhaul.server")
 
@@ -171,7 +175,7 @@ def configure_logging(settings: ServerSettings) -> None:
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {"line": formatter},
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+            "handlers": {"stderr": {"()": LogStream, "descriptor": STDERR, "formatter": "line"}},
             "root": {"handlers": ["stderr"], "level": settings.log_level.upper()},
         }
     )

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,10 +18,12 @@ class ServerProcess:
 
     def __init__(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "backhaul", "serve", "--port", "0", *options]
+        # A file: a pipe that nobody reads would be full one day.
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed in `close`
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._log,
             text=True,
             env={**os.environ, **(environment or {})},
         )
@@ -32,8 +35,16 @@ class ServerProcess:
     def stop(self) -> tuple[int, list[dict[str, Any]]]:
         """SIGTERM: the exit status, and the log."""
         self.process.send_signal(signal.SIGTERM)
-        _, log = self.process.communicate(timeout=30)
-        return self.process.returncode, [json.loads(line) for line in log.splitlines()]
+        status = self.process.wait(timeout=120)
+        self._log.seek(0)
+        return status, [json.loads(line) for line in self._log]
+
+    def close(self) -> None:
+        """End it in whatever state it is."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        self._log.close()
 
 
 @contextmanager
@@ -42,6 +53,4 @@ def serving(*options: str, environment: Mapping[str, str] | None = None) -> Iter
     try:
         yield server
     finally:
-        if server.process.poll() is None:
-            server.process.kill()
-        server.process.communicate()
+        server.close()

@@ -213,7 +213,7 @@ class Connection(AnyConnection):
         """Close a session if the server can be reached; if not, its lease ends it."""
         with contextlib.suppress(BackhaulError):
             transport = await self._ready()
-            await transport.close_session(session, epoch, timeout=self.timeout)
+            await transport.close_session(session, epoch, timeout=self._bounded(CLOSING_SECONDS))
 
     async def _ready(self) -> AsyncTransport:
         self.check_loop()
@@ -221,7 +221,9 @@ class Connection(AnyConnection):
             raise connection_closed(self._target)
         transport = self._transport or await self._opened()
         if self._forgotten:
-            await self._end_forgotten(transport, CLOSED_AT_ONCE, timeout=self.timeout)
+            await self._end_forgotten(
+                transport, CLOSED_AT_ONCE, timeout=self._bounded(CLOSING_SECONDS)
+            )
         return transport
 
     def _renew_from_now_on(self, sooner: bool) -> None:

@@ -109,8 +109,7 @@ def test_a_path_that_is_too_long_for_the_side_socket_goes_by_the_socket(folder: 
 
 def test_a_restart_without_shared_memory_removes_the_old_side_socket(folder: Path) -> None:
     server = ServerProcess("--unix", str(folder / "s"))
-    server.process.kill()
-    server.process.communicate()
+    server.close()
     assert sorted(os.listdir(folder)) == ["s", "s.shm"]
     with serving("--unix", str(folder / "s"), "--shared-memory", "0"):
         silently_by_socket(f"unix://{folder / 's'}")
