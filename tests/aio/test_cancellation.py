@@ -175,8 +175,8 @@ def test_the_server_hears_of_a_cancelled_task_and_of_a_timeout() -> None:
             await asyncio.to_thread(entered.acquire, timeout=30)
             await cancelled(task)
             assert await asyncio.to_thread(heard.acquire, timeout=30)
-        async with bh.connect(target, timeout=0.2) as connection:
-            with pytest.raises(bh.DeadlineExceeded, match=r"within 0.2 s.*timeout="):
+        async with bh.connect(target, timeout=2.0) as connection:
+            with pytest.raises(bh.DeadlineExceeded, match=r"within 2.0 s.*timeout="):
                 await connection.info()
             assert await asyncio.to_thread(heard.acquire, timeout=30)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Until it holds; an error when it does not within ten seconds."""
+    """Until it holds; an error when it does not within a minute."""
     looked = threading.Event()
-    for _ in range(1000):
+    for _ in range(6000):
         if holds():
             return
         looked.wait(0.01)

@@ -41,7 +41,7 @@ def test_top_goes_on_when_the_server_comes_back(
             running.append(served(target.removeprefix("grpc://")))
 
     try:
-        with bh.connect(target, timeout=20) as connection:
+        with bh.connect(target, timeout=60) as connection:
             show_top(connection, count=3, interval=0.5, as_json=as_json, sleep=meanwhile)
     finally:
         for each in running:

@@ -95,7 +95,7 @@ class Around:
 
     def _asked(self, path: str) -> Any:
         where = f"http://127.0.0.1:{self._project.ports['prometheus']}/api/v1/{path}"
-        with urlopen(where, timeout=20) as answer:
+        with urlopen(where, timeout=60) as answer:
             return json.load(answer)["data"]
 
     def grafana(self) -> None:
@@ -110,7 +110,7 @@ class Around:
     def _dashboard(self) -> bool:
         where = f"http://127.0.0.1:{self._project.ports['grafana']}/api/dashboards/uid/backhaul"
         try:
-            with urlopen(where, timeout=20) as answer:
+            with urlopen(where, timeout=60) as answer:
                 return bool(json.load(answer)["dashboard"]["panels"])
         except (URLError, ConnectionError):
             return False

@@ -107,7 +107,7 @@ def test_a_server_and_a_client_with_what_was_made(volumes: Volumes) -> None:
         for host, name in (("localhost", None), ("127.0.0.1", None), ("127.0.0.1", "server-tls")):
             tls = bh.TLS(roots=roots, server_name=name)
             where = f"grpcs://{host}:{port}"
-            with bh.connect(where, token=volumes.token(), tls=tls, timeout=20) as connection:
+            with bh.connect(where, token=volumes.token(), tls=tls, timeout=60) as connection:
                 assert connection.ping() > 0
         with (
             pytest.raises(bh.Unauthenticated),

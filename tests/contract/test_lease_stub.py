@@ -53,9 +53,9 @@ def test_the_lease_is_told_where_it_is_opened(stub: Any) -> None:
     session = opened(stub, 20.0)
     leaf(stub, session, [1.0, 2.0])
     found = stub.GetSession(service_pb2.GetSessionRequest(session=session))
-    assert 19.0 < found.lease_left_seconds <= 20.0
+    assert 10.0 < found.lease_left_seconds <= 20.0
     assert found.steps == 1
-    assert 0.0 < found.busy_seconds < 1.0
+    assert 0.0 < found.busy_seconds < 10.0
 
 
 def test_a_lease_that_is_no_number_is_refused(stub: Any) -> None:

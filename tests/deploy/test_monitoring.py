@@ -42,7 +42,7 @@ def exported() -> Iterator[Labels]:
         assert line.startswith("metrics on http://"), line
         work(server.target)
         with one_call_inside(server.target):
-            until = time.monotonic() + 30
+            until = time.monotonic() + 120
             while "backhaul_calls_in_flight" not in (found := scrape(line.split()[-1])):
                 assert time.monotonic() < until
         yield found

@@ -17,7 +17,7 @@ from backhaul_proto.tokens import line_of, new_token
 
 def get(url: str, token: str) -> dict[str, object]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=20) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         found: dict[str, object] = json.loads(response.read())
     return found
 

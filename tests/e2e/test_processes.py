@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def test_a_client_that_is_killed_leaves_the_server_serving() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_server_that_ends_under_a_waiting_client_is_a_typed_error(number: signal.Signals) -> None:
-    with serving("--grace", "0.1") as server, bh.connect(server.target, timeout=20) as connection:
+    with serving("--grace", "0.1") as server, bh.connect(server.target, timeout=60) as connection:
         tape = bh.Tape(connection)
         x = tape.leaf(np.eye(400))
         y = x
@@ -82,20 +81,20 @@ def test_a_server_that_ends_under_a_waiting_client_is_a_typed_error(number: sign
             y = y @ x
         killer = threading.Timer(0.5, server.process.send_signal, [number])
         killer.start()
-        started = time.monotonic()
-        with pytest.raises((bh.TransportError, bh.SessionError)):
+        with pytest.raises((bh.TransportError, bh.SessionError)) as told:
             tape.pullback(bh.sum(y))
-        assert time.monotonic() - started < 20
+        assert not isinstance(told.value, bh.DeadlineExceeded)
         killer.join()
-        server.process.wait(30)
+        server.process.wait(120)
         with pytest.raises(bh.Unavailable) as gone:
             x.numpy()
         assert server.target in gone.value.message
 
 
 def test_a_server_that_stops_answering_is_a_deadline_exceeded() -> None:
-    with serving() as server, bh.connect(server.target, timeout=1.0) as connection:
+    with serving() as server, bh.connect(server.target, timeout=60) as connection:
         assert square(connection) == 6.0
+        connection.timeout = 1.0
         server.process.send_signal(signal.SIGSTOP)
         assert os.WIFSTOPPED(os.waitpid(server.process.pid, os.WUNTRACED)[1])  # not at once
         try:
@@ -103,6 +102,7 @@ def test_a_server_that_stops_answering_is_a_deadline_exceeded() -> None:
                 square(connection)
         finally:
             server.process.send_signal(signal.SIGCONT)
+        connection.timeout = 60
         assert square(connection) == 6.0
 
 
@@ -163,7 +163,7 @@ def test_a_port_in_use_is_an_error_at_once() -> None:
 
 def test_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "backhaul.sock"
-    with serving("--unix", str(path)), bh.connect(f"unix://{path}", timeout=20) as connection:
+    with serving("--unix", str(path)), bh.connect(f"unix://{path}", timeout=60) as connection:
         assert square(connection) == 6.0
 
 

@@ -64,7 +64,7 @@ def descriptors(process: int) -> int:
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for what another process does in its own time."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -224,7 +224,7 @@ def test_a_call_that_is_cancelled_stops_at_the_worker(roomy: Fronts) -> None:
         with pytest.raises(bh.DeadlineExceeded):
             y.numpy()
         connection.timeout = 30
-        until = time.monotonic() + 10
+        until = time.monotonic() + 120
         while worker.worker.report().calls and time.monotonic() < until:
             threading.Event().wait(0.01)
         assert worker.worker.report().calls == 0
@@ -246,7 +246,7 @@ def test_large_requests_and_answers_pass_in_streams(fronts: Fronts) -> None:
 
 def until_older(connection: bh.Connection, seconds: float) -> None:
     """Wait until all sessions are, so that the next one is younger by more than workers take to answer."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while min(each.info.age_seconds for each in connection.sessions()) < seconds:
         assert time.monotonic() < end
 

@@ -71,7 +71,7 @@ def ask(
 ) -> Answer:
     """By Basic, with the console's own password unless another is given."""
     port = int(console.url.rstrip("/").rpartition(":")[2])
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     password = console.password if token is None else token
     basic = base64.b64encode(f"anybody:{password}".encode()).decode()
     try:
@@ -226,9 +226,9 @@ def test_a_principal_sees_its_own_sessions_alone(tmp_path: Path) -> None:
 
 def test_connections_beyond_its_room_are_closed(console: Console) -> None:
     port = int(console.url.rstrip("/").rpartition(":")[2])
-    idle = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(REQUESTS)]
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(REQUESTS)]
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as further:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as further:
             assert further.recv(1) == b""
     finally:
         for each in idle:
