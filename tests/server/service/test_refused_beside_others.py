@@ -54,4 +54,4 @@ def test_it_is_refused_with_numbers_and_the_others_compute_on(target: str) -> No
     other.join(60)
     assert sums
     assert set(sums) == {2.0}
-    assert min(refused) < 0.1  # planning it the first time takes longer
+    assert min(refused) < refused[0] / 5  # it is planned once
