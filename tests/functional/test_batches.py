@@ -168,7 +168,7 @@ def refused(reason: str, f: Any, *args: Any, match: str = "", **options: Any) ->
 
 def test_what_is_refused(connection: bh.Connection) -> None:
     x = np.ones((2, 3))
-    refused("INVALID_VALUE", bh.hessian(bowl), x, match="hessian")
+    refused("INVALID_VALUE", bh.jacobian(bowl), x, match="jacobian")
     refused("INVALID_VALUE", bh.batched(bowl), x, match="batched")
     refused("INVALID_VALUE", 3, x, match="no function")
     refused("INVALID_VALUE", bowl, x, on_error="skip", match="on_error")

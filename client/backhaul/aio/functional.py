@@ -17,13 +17,20 @@ from backhaul.aio.tape import Tape
 from backhaul.aio.tensor import TrackedTensor
 from backhaul.functional import compiling
 from backhaul.functional.arguments import Argnums
-from backhaul.functional.batching import Axes, Batch
+from backhaul.functional.batching import Axes, Batch, Products, connection_for
 from backhaul.functional.derivatives import Derivative, opened
 from backhaul.functional.evaluating import Evaluation, holds_tensor
 from backhaul.functional.goals import Function, Loss, Outputs
 from backhaul.functional.gradients import Gradient
 from backhaul.functional.jacobians import Hessian, Jacobian
-from backhaul.functional.products import CurvatureProduct, ForwardProduct, Tangents, composed
+from backhaul.functional.products import (
+    CurvatureProduct,
+    ForwardProduct,
+    Tangents,
+    composed,
+    curved,
+    gauss_newton_curved,
+)
 from backhaul.functional.pulling import Pulled, Recorded
 from backhaul.functional.tapes import Asking, Placed, Watched, Work, connection_of, give_back, lend
 from backhaul_proto.errors import SessionError, make_error
@@ -392,4 +399,5 @@ def batched(
                [4.]])
     """
     of = f.derivative if isinstance(f, Transformed) else f
-    return Batched(Batch(of, in_axes, on_error), connection_of(f, connection))
+    products: Products = {hvp: curved, gauss_newton_product: gauss_newton_curved}
+    return Batched(Batch(of, in_axes, on_error, products), connection_for(f, connection))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,8 @@ from backhaul.functional.derivatives import Derivative, Transformed, opened
 from backhaul.functional.evaluating import Calls, Evaluation, OneCall
 from backhaul.functional.goals import Function
 from backhaul.functional.gradients import Gradient
+from backhaul.functional.jacobians import Hessian
+from backhaul.functional.products import BATCHED, CurvatureBatch
 from backhaul.functional.pytrees import Tree, flatten
 from backhaul.functional.tapes import Watched, Work, call, connection_of
 from backhaul_proto.errors import BackhaulError, make_error
@@ -21,6 +23,9 @@ from backhaul_proto.errors import BackhaulError, make_error
 Array = np.ndarray[Any, Any]
 Axes = int | None | Sequence[int | None]
 """The axis of the sets, for all arguments or each one; None: the argument is the same for all sets."""
+
+Products = Mapping[Callable[..., Any], Callable[..., CurvatureBatch]]
+"""What is made of `hvp` and its kin, for many sets."""
 
 ON_ERROR: Final = ("raise", "nan")
 
@@ -32,10 +37,11 @@ class Batch:
         f: a derivative, or a function.
         in_axes: where the sets are.
         on_error: what becomes of the others where one set fails.
+        products: what is made of products whose functions are given.
     """
 
-    def __init__(self, f: Any, in_axes: Axes, on_error: str) -> None:
-        self._of = batch_of(f)
+    def __init__(self, f: Any, in_axes: Axes, on_error: str, products: Products = BATCHED) -> None:
+        self._of = batch_of(f, products)
         self.function: Function = f.function if isinstance(f, Derivative) else f
         if on_error not in ON_ERROR:
             raise make_error(
@@ -43,7 +49,7 @@ class Batch:
                 f"batched: on_error={on_error!r:.60} is none of {', '.join(ON_ERROR)}.",
             )
         self._nan = on_error == "nan"
-        if self._nan and isinstance(self._of, Gradient) and self._of.has_aux:
+        if self._nan and not isinstance(self._of, Evaluation) and self._of.has_aux:
             raise make_error(
                 "INVALID_VALUE",
                 'batched: on_error="nan" has no auxiliary data (has_aux=True) for a set that failed.',
@@ -110,21 +116,39 @@ class Batch:
         return calls
 
 
-def batch_of(f: Any) -> Gradient | Evaluation:
+def batch_of(f: Any, products: Products) -> Gradient | Hessian | CurvatureBatch | Evaluation:
     """What is computed for each set.
 
     Raises:
         InvalidArgument: INVALID_VALUE for what has no form for many sets.
     """
-    if isinstance(f, Gradient):
+    if isinstance(f, Gradient | Hessian):
         return f
+    if isinstance(f, functools.partial) and f.func in products:
+        given = {key: value for key, value in f.keywords.items() if key != "connection"}
+        try:
+            return products[f.func](*f.args, **given)
+        except TypeError as error:
+            raise make_error(
+                "INVALID_VALUE",
+                "batched: functools.partial takes the functions alone, as in functools.partial(bh.hvp, f); "
+                f"primals and tangents are arguments of each call ({error}).",
+            ) from None
     if not isinstance(f, Derivative | Batched):
         return Evaluation(*opened(f, "batched"))
     raise make_error(
         "INVALID_VALUE",
-        f"batched: there is no form of {f!r:.100} for many sets. It takes what bh.grad or bh.value_and_grad "
-        "made, or a function.",
+        f"batched: there is no form of {f!r:.100} for many sets. It takes what bh.grad, bh.value_and_grad or "
+        "bh.hessian made, functools.partial(bh.hvp, f), or a function.",
     )
+
+
+def connection_for(f: Any, connection: Any) -> Any:
+    """The connection that is named, or that of what is computed for each set."""
+    if connection is None and isinstance(f, functools.partial):
+        named = f.keywords.get("connection")
+        return connection_of(f.args[0], None) if named is None and f.args else named
+    return connection_of(f, connection)
 
 
 def _sets(leaf: Any, axis: int, path: str) -> Array:
@@ -208,7 +232,9 @@ def batched(
     branches that the function takes for it. With `jit` the steps are recorded once for all.
 
     Args:
-        f: what `grad` or `value_and_grad` made; or a function, whose values are computed.
+        f: what `grad`, `value_and_grad`, `hessian` or `value_grad_and_hessian` made;
+            ``functools.partial(hvp, f)`` or ``functools.partial(gauss_newton_product, f, loss)``, which take
+            primals and tangents of all sets; or a function, whose values are computed.
         in_axes: the axis of the sets: for all positional arguments, or a tuple with one for each; None: the
             argument is the same for all sets. In arguments by name it is the first.
         on_error: what happens when a step fails for a set, as for a singular matrix: ``"raise"`` its error,
@@ -229,6 +255,12 @@ def batched(
         (array([-0.125, -1.   , -0.125]), array([[-0.  , -0.25],
                [-0.5 , -0.5 ],
                [-0.25, -0.  ]]))
+        >>> from functools import partial
+        >>> cubes = bh.batched(partial(bh.hvp, lambda x: bh.sum(x**3)))
+        >>> cubes((walkers,), (np.ones((3, 2)),)).product
+        (array([[ 0.,  6.],
+               [12., 12.],
+               [ 6.,  0.]]),)
     """
     of = f.derivative if isinstance(f, Transformed) else f
-    return Batched(Batch(of, in_axes, on_error), connection_of(f, connection))
+    return Batched(Batch(of, in_axes, on_error), connection_for(f, connection))

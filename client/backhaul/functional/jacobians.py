@@ -8,9 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from backhaul.connection import Connection
-from backhaul.functional.arguments import Argnums
+from backhaul.functional.arguments import Argnums, Arguments
+from backhaul.functional.curvature_sets import Curvature, Recorded, curvatures
 from backhaul.functional.derivatives import Derivative, Transformed
-from backhaul.functional.evaluating import Fetched, nodes_of
+from backhaul.functional.evaluating import Calls, Fetched, nodes_of
 from backhaul.functional.goals import Function, Loss, Outputs, Results, split
 from backhaul.functional.tapes import Asking, Watched, Work, connection_of
 from backhaul.tensor import TrackedTensor
@@ -149,27 +150,47 @@ class Hessian(Derivative):
         arguments, found = self._applied(tape, args, kwargs)
         leaves, results = found
         assert results.main is not None
-        if any(each.dtype.kind == "c" for each in leaves):
-            raise _not_holomorphic(
-                self.name, "the second derivative of a real loss of them is no complex matrix"
-            )
-        directions = unit_directions(leaves)
+        directions = self._directions(leaves)
         aux = nodes_of(results.aux)
         wrt = [each._id for each in leaves]
         question: Question = PullbackQuestion(results.main._id, (), wrt)  # of empty arguments
         if directions:
             question = HvpQuestion(results.main._id, directions, wrt)
         answer = yield Asking(aux, question, found.spent())
-        rows = _second([each.hvps for each in answer.sets] if directions else [], leaves)
+        hvps = [each.hvps for each in answer.sets] if directions else []
+        beside = Fetched(aux, answer.values).aux(results) if self.has_aux else None
+        assert answer.loss_value is not None
+        curvature = Curvature(answer.loss_value, answer.sets[0].gradients, hvps, beside)
+        return self._result(arguments, leaves, curvature)
+
+    def batch(self, tape: Watched[Any], calls: Calls, *, nan: bool = False) -> Work[list[Any]]:
+        """Several calls in one round trip."""
+        applied = [self._applied(tape, *each) for each in calls]
+        sets = [Recorded(each, self._directions(each.leaves)) for _, each in applied]
+        found = yield from curvatures(tape, sets, has_aux=self.has_aux, nan=nan)
+        return [
+            self._result(arguments, each.leaves, curvature)
+            for (arguments, each), curvature in zip(applied, found, strict=True)
+        ]
+
+    def _directions(self, leaves: Sequence[TrackedTensor]) -> list[Direction]:
+        if any(each.dtype.kind == "c" for each in leaves):
+            raise _not_holomorphic(
+                self.name, "the second derivative of a real loss of them is no complex matrix"
+            )
+        return unit_directions(leaves)
+
+    def _result(
+        self, arguments: Arguments, leaves: Sequence[TrackedTensor], found: Curvature
+    ) -> Any:
+        rows = _second(found.products, leaves)
         hessian = self._by_argument(
             arguments, [self._by_argument(arguments, blocks) for blocks in rows]
         )
-        beside = Fetched(aux, answer.values).aux(results) if self.has_aux else None
         if not self.with_value:
-            return (hessian, beside) if self.has_aux else hessian
-        gradient = self._by_argument(arguments, answer.sets[0].gradients)
-        value = (answer.loss_value, beside) if self.has_aux else answer.loss_value
-        return value, gradient, hessian
+            return (hessian, found.aux) if self.has_aux else hessian
+        gradient = self._by_argument(arguments, found.gradients)
+        return (found.value, found.aux) if self.has_aux else found.value, gradient, hessian
 
 
 def _second(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,14 +10,15 @@ import numpy as np
 from backhaul.connection import Connection
 from backhaul.functional.applying import Applied, applied
 from backhaul.functional.arguments import Arguments, taken_apart
+from backhaul.functional.curvature_sets import Recorded, curvatures
 from backhaul.functional.derivatives import opened
-from backhaul.functional.evaluating import Fetched, nodes_of
+from backhaul.functional.evaluating import Calls, Fetched, nodes_of
 from backhaul.functional.goals import Composed, Function, Goal, Loss, Outputs, Results, split
 from backhaul.functional.kept_programs import Programs
 from backhaul.functional.tapes import Asking, Watched, Work, call, connection_of
 from backhaul.questions import leaf_tangent
 from backhaul_proto.errors import InvalidArgument, TangentShapeMismatch, make_error
-from backhaul_proto.messages import Answer, Direction, HvpQuestion, PushforwardQuestion
+from backhaul_proto.messages import Direction, HvpQuestion, PushforwardQuestion
 
 Array = np.ndarray[Any, Any]
 Tangents = tuple[Any, ...] | list[tuple[Any, ...]]
@@ -123,19 +124,75 @@ class CurvatureProduct(Product):
         linear = [each._id for each in results.through]
         question = HvpQuestion(results.main._id, directions, wrt, linear=linear)
         answer = yield Asking(aux, question, recorded.spent())
-        found = self._found(arguments, answer)
-        if not self._goal.has_aux:
-            return found
-        return found, Fetched(aux, answer.values).aux(results)
+        beside = Fetched(aux, answer.values).aux(results) if self._goal.has_aux else None
+        hvps = [each.hvps for each in answer.sets]
+        return self.result(arguments, answer.loss_value, answer.sets[0].gradients, hvps, beside)
 
-    def _found(self, arguments: Arguments, answer: Answer) -> HessianProduct:
+    def result(
+        self,
+        arguments: Arguments,
+        value: Any,
+        gradients: Sequence[Array],
+        hvps: Sequence[Sequence[Array]],
+        aux: Any,
+    ) -> Any:
+        """What came, built like the arguments.
+
+        Args:
+            arguments: the primals.
+            value: of the loss.
+            gradients: by leaf.
+            hvps: along each direction, by leaf.
+            aux: the auxiliary data.
+        """
         unflatten = arguments.tree.unflatten
-        products = [unflatten(each.hvps) for each in answer.sets]
-        return HessianProduct(
-            answer.loss_value,
-            unflatten(answer.sets[0].gradients),
-            products if self._many else products[0],
-        )
+        products = [unflatten(each) for each in hvps]
+        along = products if self._many else products[0]
+        found = HessianProduct(value, unflatten(gradients), along)
+        return (found, aux) if self._goal.has_aux else found
+
+
+class CurvatureBatch:
+    """H·v of a loss, or its Gauss-Newton form, for many sets of primals and tangents.
+
+    Args:
+        goal: the function, and what it has to give.
+        programs: what is kept of it.
+    """
+
+    def __init__(self, goal: Goal, programs: Programs | None) -> None:
+        self._goal = goal
+        self._programs = programs
+
+    @property
+    def has_aux(self) -> bool:
+        """Whether there are auxiliary data."""
+        return self._goal.has_aux
+
+    def batch(self, tape: Watched[Any], calls: Calls, *, nan: bool = False) -> Work[list[Any]]:
+        """Several calls in one round trip."""
+        products = [self._product(*each.args, **each.kwargs) for each in calls]
+        applied = [each._applied(tape) for each in products]
+        sets = [Recorded(each, directions) for _, each, directions in applied]
+        found = yield from curvatures(tape, sets, has_aux=self.has_aux, nan=nan)
+        return [
+            product.result(arguments, each.value, each.gradients, each.products, each.aux)
+            for product, (arguments, *_), each in zip(products, applied, found, strict=True)
+        ]
+
+    def _product(self, *args: Any, **kwargs: Any) -> CurvatureProduct:
+        """What is asked for one set.
+
+        Raises:
+            InvalidArgument: INVALID_VALUE, other arguments than primals and tangents.
+        """
+        given = dict(zip(("primals", "tangents"), args, strict=False)) | kwargs
+        if len(args) + len(kwargs) != 2 or given.keys() != {"primals", "tangents"}:
+            raise make_error(
+                "INVALID_VALUE",
+                f"batched: {self._goal.name} takes primals and tangents for each set, two arguments.",
+            )
+        return CurvatureProduct(self._goal, self._programs, given["primals"], given["tangents"])
 
 
 def checked_primals(name: str, primals: Any) -> tuple[Any, ...]:
@@ -276,6 +333,24 @@ def gauss_newton_product(
     return call(
         connection_of(f, connection), CurvatureProduct(goal, programs, primals, tangents).work
     )
+
+
+def curved(f: Function, *, has_aux: bool = False) -> CurvatureBatch:
+    """`hvp` of a function, for many sets."""
+    function, programs = opened(f, "hvp")
+    return CurvatureBatch(Loss(function, bool(has_aux), "hvp"), programs)
+
+
+def gauss_newton_curved(f: Function, loss: Function, *, has_aux: bool = False) -> CurvatureBatch:
+    """`gauss_newton_product` of a function and a loss, for many sets."""
+    return CurvatureBatch(*composed(f, loss, has_aux))
+
+
+BATCHED: dict[Callable[..., Any], Callable[..., CurvatureBatch]] = {
+    hvp: curved,
+    gauss_newton_product: gauss_newton_curved,
+}
+"""What `batched` makes of a product whose functions are given (``functools.partial``)."""
 
 
 def composed(f: Function, loss: Function, has_aux: bool) -> tuple[Composed, Programs | None]:
