@@ -29,7 +29,7 @@ ROWS = np.ones((100, 1000))
 def info(tape: bh.Tape) -> SessionInfo:
     """What the tape's session holds."""
     session, connection = tape._core._session, tape._core.connection
-    return connection._ready().get_session(session.id, session.epoch, timeout=30)
+    return connection._ready().get_session(session.id, session.epoch, timeout=120)
 
 
 @contextmanager
