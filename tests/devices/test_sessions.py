@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.chaos.restarted import free_port
+from tests.chaos.restarted import held_port
 from tests.devices.second import NAME, TwoDevices, two_devices
 
 import backhaul as bh
@@ -184,8 +184,12 @@ def test_a_path_is_told_for_the_memory_of_the_tapes_device() -> None:
 
 
 def test_a_tape_that_is_made_again_is_on_its_device() -> None:
-    address = f"127.0.0.1:{free_port()}"
-    with bh.connect(address, timeout=120, recover=True) as connection:
+    with (
+        held_port() as held,
+        bh.connect(
+            address := f"127.0.0.1:{held.getsockname()[1]}", timeout=120, recover=True
+        ) as connection,
+    ):
         with two_devices(address=address):
             tape = bh.Tape(connection, device=NAME)
             x = tape.leaf(np.ones(2))
