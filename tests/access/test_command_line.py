@@ -103,7 +103,7 @@ def test_a_server_that_anybody_could_reach_does_not_start() -> None:
     assert "[INSECURE_ADDRESS]" in done.stderr
     with serving("--host", "0.0.0.0", "--insecure") as server:
         target = server.target.replace("0.0.0.0", "127.0.0.1")
-        with bh.connect(target, timeout=30) as connection:
+        with bh.connect(target, timeout=120) as connection:
             assert connection.ping() > 0
         _, log = server.stop()
     assert [each["address"] for each in log if each["message"] == "insecure"] == ["0.0.0.0:0"]

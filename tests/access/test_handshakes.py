@@ -72,13 +72,13 @@ def refused(target: str, **options: Any) -> bh.BackhaulError:
     """What both clients raise, alike but for numbers of ports."""
 
     async def ask() -> None:
-        async with backhaul.aio.connect(target, timeout=30, **options) as connection:
+        async with backhaul.aio.connect(target, timeout=120, **options) as connection:
             await connection.ping()
 
     with pytest.raises(bh.BackhaulError) as awaited:
         asyncio.run(ask())
     with (
-        bh.connect(target, timeout=30, **options) as connection,
+        bh.connect(target, timeout=120, **options) as connection,
         pytest.raises(bh.BackhaulError) as error,
     ):
         connection.ping()
@@ -90,11 +90,11 @@ def refused(target: str, **options: Any) -> bh.BackhaulError:
 def test_both_clients_compute_by_tls(secured: str, authority: Authority) -> None:
     assert secured.startswith("grpcs://127.0.0.1:")
     for tls in (authority.roots, str(authority.roots), bh.TLS(roots=authority.roots)):
-        with bh.connect(secured, tls=tls, timeout=30) as connection:
+        with bh.connect(secured, tls=tls, timeout=120) as connection:
             assert square(connection) == 6.0
 
     async def ask() -> float:
-        async with backhaul.aio.connect(secured, tls=authority.roots, timeout=30) as connection:
+        async with backhaul.aio.connect(secured, tls=authority.roots, timeout=120) as connection:
             return await connection.ping()
 
     assert asyncio.run(ask()) > 0
@@ -124,7 +124,7 @@ def test_a_server_of_another_name(authority: Authority) -> None:
         assert "another name" in error.message
         assert "server_name=" in error.message
         named = bh.TLS(roots=authority.roots, server_name="tapes.example.org")
-        with bh.connect(target, tls=named, timeout=30) as connection:
+        with bh.connect(target, tls=named, timeout=120) as connection:
             assert square(connection) == 6.0
         wrong = bh.TLS(roots=authority.roots, server_name="other.example.org")
         assert refused(target, tls=wrong).reason == "TLS_HANDSHAKE_FAILED"
@@ -189,7 +189,7 @@ def test_the_certificate_says_who_is_calling(
     target, callers = mutual
     pair = authority.issue(*names, common_name=common_name)
     tls = bh.TLS(roots=authority.roots, certificate=pair.certificate, key=pair.key)
-    with bh.connect(target, tls=tls, timeout=30) as connection:
+    with bh.connect(target, tls=tls, timeout=120) as connection:
         assert square(connection) == 6.0
     assert callers.seen[-1] == principal
 
@@ -205,7 +205,7 @@ def test_with_a_token_file_the_token_says_it_and_the_certificate_is_needed_too(
     made = certificates(authority, mutual=True)
     with serving(certificates=made, tokens=tokens, observers=(callers,)) as server:
         target = server.targets[0]
-        with bh.connect(target, tls=tls, token="secret", timeout=30) as connection:
+        with bh.connect(target, tls=tls, token="secret", timeout=120) as connection:
             assert square(connection) == 6.0
         assert set(callers.seen) == {"alice"}
         assert refused(target, tls=tls).reason == "UNAUTHENTICATED"
@@ -220,14 +220,14 @@ def test_on_a_unix_socket_there_are_no_certificates(authority: Authority, tmp_pa
         addresses = (LOOPBACK, f"unix:{path}")
         with serving(*addresses, certificates=made, observers=(callers,)) as server:
             assert server.targets[1] == f"unix://{path}"
-            with bh.connect(server.targets[1], timeout=30) as connection:
+            with bh.connect(server.targets[1], timeout=120) as connection:
                 assert square(connection) == 6.0
         assert set(callers.seen) == {""}
         tokens = tmp_path / "tokens"
         tokens.write_text(line_of("alice", "secret"))
         with serving(*addresses, certificates=made, tokens=tokens) as server:
             assert refused(server.targets[1]).reason == "UNAUTHENTICATED"
-            with bh.connect(server.targets[1], token="secret", timeout=30) as connection:
+            with bh.connect(server.targets[1], token="secret", timeout=120) as connection:
                 assert square(connection) == 6.0
 
 

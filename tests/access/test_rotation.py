@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ import backhaul as bh
 from backhaul_proto.tokens import add_line, line_of, new_token
 from backhaul_server.service.certificates import Certificates
 
-SECONDS = 2.5
+TURNS = 12
 CLIENTS = 4
 
 
@@ -58,7 +57,7 @@ def load(connect: Callable[[], bh.Connection]) -> Iterator[Load]:
     finally:
         made.stop.set()
         for each in threads:
-            each.join(30)
+            each.join(120)
     assert made.errors == []
 
 
@@ -77,19 +76,16 @@ def test_certificates_are_exchanged_under_load(authority: Authority, tmp_path: P
     certificates = Certificates(in_use.certificate, in_use.key, authority.roots)
     with serving(certificates=certificates, max_connection_age=0.3) as server:
         target = server.targets[0]
-        with load(lambda: bh.connect(target, tls=tls, timeout=30)):
-            end, turn = time.monotonic() + SECONDS, 0
-            while time.monotonic() < end:
-                turn += 1
+        with load(lambda: bh.connect(target, tls=tls, timeout=120)):
+            for turn in range(TURNS):
                 for source, place in (
                     (junk, in_use.key),  # broken: the old pair goes on
                     (pairs[turn % 2].certificate, in_use.certificate),  # not of one pair yet
                     (pairs[turn % 2].key, in_use.key),
                 ):
                     put(source, place)
-                    with bh.connect(target, tls=tls, timeout=30) as connection:
+                    with bh.connect(target, tls=tls, timeout=120) as connection:
                         connection.ping()
-        assert turn > 3
 
 
 def test_new_certificates_are_those_of_the_next_handshake(
@@ -105,9 +101,9 @@ def test_new_certificates_are_those_of_the_next_handshake(
     new_tls = bh.TLS(later.roots, new_client.certificate, new_client.key)
     with serving(certificates=certificates, max_connection_age=0.3) as server:
         target = server.targets[0]
-        with bh.connect(target, tls=old_tls, timeout=30) as kept:
+        with bh.connect(target, tls=old_tls, timeout=120) as kept:
             kept.ping()
-            with bh.connect(target, tls=new_tls, timeout=30) as connection:
+            with bh.connect(target, tls=new_tls, timeout=120) as connection:
                 with pytest.raises(bh.Unavailable):
                     connection.ping()
                 put(new.certificate, in_use.certificate)
@@ -123,7 +119,7 @@ def test_new_certificates_are_those_of_the_next_handshake(
 
             # The old identity works as long as its connection lasts, and no longer.
             wait_until(retired)
-            with bh.connect(target, tls=new_tls, timeout=30) as connection:
+            with bh.connect(target, tls=new_tls, timeout=120) as connection:
                 connection.ping()
 
 
@@ -136,7 +132,7 @@ def test_tokens_are_exchanged_under_load(tmp_path: Path) -> None:
         target = server.targets[0]
 
         def works(token: str) -> bool:
-            with bh.connect(target, token=token, timeout=30) as connection:
+            with bh.connect(target, token=token, timeout=120) as connection:
                 try:
                     connection.ping()
                 except bh.Unauthenticated:
@@ -144,7 +140,7 @@ def test_tokens_are_exchanged_under_load(tmp_path: Path) -> None:
                 return True
 
         assert not works(new)
-        with load(lambda: bh.connect(target, token=old, timeout=30)) as working:
+        with load(lambda: bh.connect(target, token=old, timeout=120)) as working:
             add_line(file, line_of("alice", new))
             assert not works(new)
             now[0] += 1.0
@@ -156,7 +152,7 @@ def test_tokens_are_exchanged_under_load(tmp_path: Path) -> None:
             working.go_on()
             assert works(old)
             assert works(new)
-        with load(lambda: bh.connect(target, token=new, timeout=30)):
+        with load(lambda: bh.connect(target, token=new, timeout=120)):
             file.write_text(line_of("alice", new))
             now[0] += 1.0
             wait_until(lambda: not works(old))
@@ -173,5 +169,5 @@ def test_both_tokens_of_a_name_reach_the_same_session(tmp_path: Path) -> None:
             x = tape.leaf(3.0)
             assert float(x * x) == 9.0
             session = tape._core._session
-            info = second._ready().get_session(session.id, session.epoch, timeout=30)
+            info = second._ready().get_session(session.id, session.epoch, timeout=120)
             assert info.last_seq == 1

@@ -56,7 +56,7 @@ def raw(server: Server, *requests: Any) -> list[Any]:
 
 
 def test_a_client_with_a_token_has_shared_memory(server: Server) -> None:
-    with bh.connect(server.targets[0], token="a", shared_memory=True, timeout=30) as connection:
+    with bh.connect(server.targets[0], token="a", shared_memory=True, timeout=120) as connection:
         tape = bh.Tape(connection)
         x = tape.leaf(LARGE)
         np.testing.assert_array_equal((x * 2.0).numpy(), 2 * LARGE)
@@ -89,7 +89,7 @@ def test_who_is_not_known_gets_none(server: Server, first: Any) -> None:
 def test_a_wrong_token_is_told_as_one(server: Server, demanded: bool | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        given = bh.connect(server.targets[0], token="c", shared_memory=demanded, timeout=30)
+        given = bh.connect(server.targets[0], token="c", shared_memory=demanded, timeout=120)
         with given as connection, pytest.raises(bh.Unauthenticated):
             bh.Tape(connection).leaf(LARGE).numpy()
 
@@ -131,7 +131,7 @@ def test_authentication_comes_once(server: Server) -> None:
 
 def test_a_wrong_token_is_what_the_call_fails_with(server: Server) -> None:
     with (
-        bh.connect(server.targets[0], token="c", timeout=30) as connection,
+        bh.connect(server.targets[0], token="c", timeout=120) as connection,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -111,8 +111,8 @@ def ask(
     call = getattr(stub, method)
     request = _request(method, session, node)
     if METHODS[method].client_streaming:
-        return list(call(iter([request]), metadata=metadata, timeout=30))
-    return [call(request, metadata=metadata, timeout=30)]
+        return list(call(iter([request]), metadata=metadata, timeout=120))
+    return [call(request, metadata=metadata, timeout=120)]
 
 
 def _request(method: str, session: Any, node: int) -> Any:
@@ -150,7 +150,7 @@ def open_session(channel: grpc.Channel, metadata: Any) -> Any:
     stub: Any = service_pb2_grpc.BackhaulServiceStub(channel)
     session = service_pb2.SessionRef(id=secrets.token_bytes(16))
     request = service_pb2.OpenSessionRequest(session=session)
-    session.epoch = stub.OpenSession(request, metadata=metadata, timeout=30).epoch
+    session.epoch = stub.OpenSession(request, metadata=metadata, timeout=120).epoch
     ask(channel, "Leaf", session, metadata)
     return session
 
@@ -279,13 +279,13 @@ def test_one_id_is_a_session_of_each_who_opens_it(place: Place, channel: grpc.Ch
 
 def test_health_is_open_and_reflection_is_not(place: Place, channel: grpc.Channel) -> None:
     health: Any = health_pb2_grpc.HealthStub(channel)
-    answer = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
+    answer = health.Check(health_pb2.HealthCheckRequest(), timeout=120)
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
     request = reflection_pb2.ServerReflectionRequest(list_services="")
 
     def listed(metadata: Any) -> list[str]:
-        (answer,) = stub.ServerReflectionInfo(iter([request]), metadata=metadata, timeout=30)
+        (answer,) = stub.ServerReflectionInfo(iter([request]), metadata=metadata, timeout=120)
         return [each.name for each in answer.list_services_response.service]
 
     assert refusal(lambda: listed([]))[0] is grpc.StatusCode.UNAUTHENTICATED

@@ -60,7 +60,7 @@ def test_threads_evaluate_at_once(connection: bh.Connection) -> None:
     together = threading.Barrier(6)
 
     def work(i: int) -> None:
-        together.wait(20)
+        together.wait(120)
         for _ in range(5):
             found[i] = evaluations.at([np.full(4, float(i))]).value_and_gradients()
 

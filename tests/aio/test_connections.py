@@ -221,13 +221,13 @@ def test_calls_under_way_end_with_the_connection() -> None:
 
     def answer(_: bytes, context: grpc.ServicerContext) -> bytes:
         entered.release()
-        go.wait(30)
+        go.wait(120)
         return INFO
 
     async def main(target: str) -> None:
         connection = bh.connect(target)
         asked = asyncio.create_task(connection.info())
-        await asyncio.to_thread(entered.acquire, timeout=30)
+        await asyncio.to_thread(entered.acquire, timeout=120)
         await connection.close()
         with pytest.raises(bh.Unavailable) as error:
             await asked
@@ -263,7 +263,7 @@ def test_session_and_token_travel_as_metadata() -> None:
         return b""
 
     async def main(target: str) -> None:
-        async with bh.connect(target, token="secret", timeout=30) as connection:
+        async with bh.connect(target, token="secret", timeout=120) as connection:
             await connection.ping()
             connection.forget(b"\x0f" * 16, b"")
             await connection.ping()
@@ -280,7 +280,7 @@ def test_an_error_of_the_server_is_raised_as_it_was_there(reason: str) -> None:
     told = error_details_pb2.ErrorInfo(reason=reason, domain="backhaul", metadata={"node": "7"})
 
     async def main(target: str) -> None:
-        async with bh.connect(target, timeout=30) as connection:
+        async with bh.connect(target, timeout=120) as connection:
             with pytest.raises(kind.error) as error:
                 await connection.info()
             assert type(error.value) is kind.error
@@ -295,7 +295,7 @@ def test_an_error_of_the_server_is_raised_as_it_was_there(reason: str) -> None:
 
 def test_requests_and_answers_that_are_too_large() -> None:
     async def main(target: str, message: str) -> None:
-        async with bh.connect(target, timeout=30) as connection:
+        async with bh.connect(target, timeout=120) as connection:
             x = bh.Tape(connection).leaf(np.ones(2000))
             with pytest.raises(bh.MessageTooLarge, match=message) as error:
                 await value(x * 2.0)
@@ -305,7 +305,7 @@ def test_requests_and_answers_that_are_too_large() -> None:
         asyncio.run(main(target, r"The request has 1[0-9],\d\d\d bytes"))
 
     async def ask(target: str) -> None:
-        async with bh.connect(target, timeout=30) as connection:
+        async with bh.connect(target, timeout=120) as connection:
             with pytest.raises(bh.MessageTooLarge, match="The answer has"):
                 await connection.info()
 

@@ -147,7 +147,7 @@ async def test_dropped_handles_are_released(client: Client) -> None:
     await client.ask(tape.flush())
     session = tape._core._session
     transport = await client.ask(client.connection._ready())
-    info = await client.ask(transport.get_session(session.id, session.epoch, timeout=30))
+    info = await client.ask(transport.get_session(session.id, session.epoch, timeout=120))
     assert info.bytes <= 3 * 800, "only x, and small constants, are left on the server"
     assert info.last_seq == session.last_seq
 

@@ -29,9 +29,9 @@ Array = np.ndarray[Any, Any]
 Ask = Callable[[], list[Array]]
 
 TIMEOUT: Final = 0.8
-SLACK: Final = 2.0
+SLACK: Final = 60.0
 """Seconds that a machine under load may be late."""
-RECOVERY: Final = 30.0
+RECOVERY: Final = 120.0
 """Seconds within which a tape is itself again when the fault is over."""
 QUESTIONS_OF_A_TAPE: Final = 25
 TOLD_EVERY: Final = 200

@@ -24,7 +24,7 @@ import backhaul as bh
 LEASE: Final = 2.0
 """Seconds; also how long memory has to stay as it is before it is looked at."""
 AT_ONCE: Final = 10
-PATIENCE: Final = 4.0
+PATIENCE: Final = 120.0
 """Seconds after its lease within which a session has to be gone."""
 WITHIN: Final = 0.05
 """How much of its memory a server may have grown by; what the allocator does alone is some megabytes."""

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
-from tests.chaos.restarted import free_port
+from tests.chaos.restarted import held_port
 from tests.chaos.watching import Watchdog
 from tests.chaos.zygote import Zygote
 
@@ -68,7 +68,8 @@ class Killed:
         self._rng = rng
         self._longest = longest
         self._early = early
-        self._zygote = Zygote(free_port())
+        self._held = held_port()
+        self._zygote = Zygote(self._held.getsockname()[1])
         self._changed = threading.Condition()
         self._noticed = False
         self._ended = False
@@ -92,6 +93,7 @@ class Killed:
             self._changed.notify()
         self._thread.join()
         self._zygote.close()
+        self._held.close()
 
     @property
     def over(self) -> bool:

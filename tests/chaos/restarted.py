@@ -11,11 +11,16 @@ from backhaul_server.service.dispatch import Dispatcher
 from backhaul_server.service.server import Server
 
 
-def free_port() -> int:
-    """A port of the loopback that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def held_port(port: int = 0) -> socket.socket:
+    """A port of the loopback that nobody else is given while this socket is open, and a server may listen on.
+
+    Args:
+        port: which one; 0: any.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", port))
+    return held
 
 
 class Restarted:
@@ -28,8 +33,8 @@ class Restarted:
     """
 
     def __init__(self) -> None:
-        self._port = free_port()
-        self.target = f"127.0.0.1:{self._port}"
+        self._held = held_port()
+        self.target = f"127.0.0.1:{self._held.getsockname()[1]}"
         self.restarts = -1
         self.start()
 
@@ -41,6 +46,10 @@ class Restarted:
 
     def stop(self) -> None:
         self.server.stop(None)
+
+    def close(self) -> None:
+        self.stop()
+        self._held.close()
 
     def restart(self) -> None:
         self.stop()
@@ -54,4 +63,4 @@ def restarted() -> Iterator[Restarted]:
     try:
         yield made
     finally:
-        made.stop()
+        made.close()

@@ -60,7 +60,7 @@ class Broken(NamedTuple):
         """Nodes and bytes of the session, asked for past the proxy."""
         session = self.tape._core._session
         with bh.connect(self.server.targets[0], timeout=60) as straight:
-            info = straight._ready().get_session(session.id, session.epoch, timeout=30)
+            info = straight._ready().get_session(session.id, session.epoch, timeout=120)
         return info.nodes, info.bytes
 
 
@@ -134,11 +134,13 @@ def test_a_deadline_in_the_middle_ends_the_call_and_the_tape_goes_on(broken: Bro
     y = bh.negative(broken.tape.leaf(ARRAY))
     before, held = broken.nodes(), broken.held
     connection = broken.tape._core.connection
-    broken.proxy.reset()
-    broken.proxy.stall_up = CHUNK_BYTES
-    connection.timeout = 0.5
-    with pytest.raises(bh.DeadlineExceeded):
-        y.numpy()
+    for connection.timeout in (0.5, 5, 50):  # on a busy machine it may pass before the middle
+        broken.proxy.reset()
+        broken.proxy.stall_up = CHUNK_BYTES
+        with pytest.raises(bh.DeadlineExceeded):
+            y.numpy()
+        if not broken.proxy.flowing.is_set():
+            break
     connection.timeout = 60
     assert not broken.proxy.flowing.is_set()
     broken.settle()
@@ -149,9 +151,9 @@ def test_a_deadline_in_the_middle_ends_the_call_and_the_tape_goes_on(broken: Bro
 
 
 def test_no_try_begins_after_the_timeout(broken: Broken) -> None:
-    broken.retries(first_pause=30.0, longest_pause=30.0)
+    broken.retries(first_pause=300.0, longest_pause=300.0)
     y = bh.negative(broken.tape.leaf(ARRAY))
-    broken.tape._core.connection.timeout = 5
+    broken.tape._core.connection.timeout = 60
     broken.proxy.reset()
     broken.proxy.cut_up = CHUNK_BYTES
     before = broken.streams

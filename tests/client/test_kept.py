@@ -23,7 +23,7 @@ DTYPES = ["float32", "float64", "complex64", "complex128"]
 def info(tape: bh.Tape) -> SessionInfo:
     """What the tape's session holds."""
     session, connection = tape._core._session, tape._core.connection
-    return connection._ready().get_session(session.id, session.epoch, timeout=30)
+    return connection._ready().get_session(session.id, session.epoch, timeout=120)
 
 
 def values(shape: tuple[int, ...], dtype: str, seed: int = 1) -> Array:

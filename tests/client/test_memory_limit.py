@@ -29,7 +29,7 @@ ROWS = np.ones((100, 1000))
 def info(tape: bh.Tape) -> SessionInfo:
     """What the tape's session holds."""
     session, connection = tape._core._session, tape._core.connection
-    return connection._ready().get_session(session.id, session.epoch, timeout=30)
+    return connection._ready().get_session(session.id, session.epoch, timeout=120)
 
 
 @contextmanager
@@ -241,6 +241,7 @@ def test_sessions_together_keep_to_the_servers_memory() -> None:
             twice.numpy()
         facts = {"needed": "1600000", "held": "800008", "limit": "2000000", "retry_after": "1.0"}
         assert caught.value.details == facts
+        connection.timeout = 60
         assert float(bh.sum(x)) == 100_000.0
         first.close()
         assert float(bh.sum(twice)) == 200_000.0

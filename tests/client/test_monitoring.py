@@ -61,7 +61,7 @@ def own_target() -> Iterator[str]:
 def two_tapes(own_target: str) -> Iterator[tuple[bh.Tape, bh.Tape]]:
     """An idle tape, then one that has computed."""
     with (
-        bh.connect(own_target, timeout=30) as connection,
+        bh.connect(own_target, timeout=120) as connection,
         bh.Tape(connection) as idle,
         bh.Tape(connection) as worker,
     ):
@@ -113,7 +113,7 @@ def test_sessions_are_listed_by_their_digests(
     assert shown.exit_code == 0
     found = json.loads(shown.stdout)
     assert found["target"] == own_target
-    with bh.connect(own_target, timeout=30) as connection:
+    with bh.connect(own_target, timeout=120) as connection:
         digests = [each.digest.hex() for each in connection.sessions()]
     idle, worker = found["sessions"]
     assert [idle["session"], worker["session"]] == digests
@@ -142,7 +142,7 @@ def test_top_shows_what_happened_between_its_refreshes(
         pauses.append(seconds)
         compute(worker)
 
-    with bh.connect(own_target, timeout=30) as connection:
+    with bh.connect(own_target, timeout=120) as connection:
         show_top(connection, count=3, interval=0.7, as_json=True, sleep=meanwhile)
     assert pauses == [0.7, 0.7]
     pages = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

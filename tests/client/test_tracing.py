@@ -191,7 +191,7 @@ def test_an_error_is_told_by_the_spans_of_both_sides(
 def test_each_try_of_a_call_is_a_span(
     provider: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:
-    with bh.connect("127.0.0.1:1", timeout=30) as connection, pytest.raises(bh.Unavailable):
+    with bh.connect("127.0.0.1:1", timeout=120) as connection, pytest.raises(bh.Unavailable):
         connection.ping()
     tries = spans(exporter, "backhaul.v1.BackhaulService/GetServerInfo", SpanKind.CLIENT)
     assert len(tries) == 4
@@ -204,7 +204,7 @@ def test_each_try_of_a_call_is_a_span(
 def test_a_unix_socket_is_named_by_its_path(
     traced: Server, exporter: InMemorySpanExporter, tmp_path: Path
 ) -> None:
-    with bh.connect(f"unix://{tmp_path}/s", timeout=30) as connection:
+    with bh.connect(f"unix://{tmp_path}/s", timeout=120) as connection:
         connection.info()
     call = only(exporter, "backhaul.v1.BackhaulService/GetServerInfo", SpanKind.CLIENT)
     assert call.attributes is not None
@@ -232,7 +232,7 @@ def test_a_trace_that_is_not_kept_is_continued_as_one_that_is_not_kept(
 ) -> None:
     unkept = TracerProvider(sampler=ALWAYS_OFF)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: unkept)
-    with bh.connect(traced.targets[0], timeout=30) as connection:
+    with bh.connect(traced.targets[0], timeout=120) as connection:
         connection.info()
     flags = int(sent.of["GetServerInfo"]["traceparent"].rpartition("-")[2], 16)
     assert flags & 1 == 0
@@ -245,12 +245,12 @@ def test_without_a_provider_nothing_is_added_to_a_call(
     server = Server(Dispatcher(Engine()), ["127.0.0.1:0"], entry=Entry(observers=(sent,)))
     server.start()
     try:
-        with bh.connect(server.targets[0], timeout=30) as connection:
+        with bh.connect(server.targets[0], timeout=120) as connection:
             connection.info()
             with_the_api = dict(sent.of["GetServerInfo"])
         monkeypatch.setitem(sys.modules, "opentelemetry", None)  # as if it was not installed
         assert client_tracing(parse_target(server.targets[0])) is None
-        with bh.connect(server.targets[0], timeout=30) as connection:
+        with bh.connect(server.targets[0], timeout=120) as connection:
             connection.info()
     finally:
         server.stop(None)

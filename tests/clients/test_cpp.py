@@ -27,7 +27,7 @@ from backhaul_server.service.server import Server
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "client" / "cpp"
 KIT = ROOT / "conformance" / "run.py"
-SECONDS = 60
+SECONDS = 120
 
 
 def missing() -> str | None:

@@ -38,7 +38,7 @@ from backhaul_server.service.certificates import Certificates
 
 TEXT = PAGE.read_text("utf-8")
 RECIPES = list(recipes(TEXT))
-SECONDS = 30
+SECONDS = 120
 
 
 class Answered(NamedTuple):

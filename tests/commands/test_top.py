@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 from rich.table import Table
+from tests.chaos.restarted import held_port
 
 import backhaul as bh
 from backhaul import monitoring
@@ -28,8 +29,9 @@ def served(address: str) -> Server:
 def test_top_goes_on_when_the_server_comes_back(
     as_json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    running = [served("127.0.0.1:0")]
-    target = running[0].targets[0]
+    held = held_port()
+    target = f"grpc://127.0.0.1:{held.getsockname()[1]}"
+    running = [served(target.removeprefix("grpc://"))]
     looked = 0
 
     def meanwhile(_: float) -> None:
@@ -46,6 +48,7 @@ def test_top_goes_on_when_the_server_comes_back(
     finally:
         for each in running:
             each.stop(None)
+        held.close()
     lines = capsys.readouterr().out.splitlines()
     if as_json:
         first, away, again = map(json.loads, lines)

@@ -60,13 +60,13 @@ def test_a_golden_is_answered_byte_by_byte(target: str, golden: goldens.Golden) 
     with grpc.insecure_channel(target.removeprefix("grpc://")) as channel:
         execute: Any = channel.unary_unary(METHOD)  # no serializers: bytes as they are
         if golden.error is None:
-            answer = service_pb2.ExecuteResponse.FromString(execute(golden.request, timeout=30))
+            answer = service_pb2.ExecuteResponse.FromString(execute(golden.request, timeout=120))
             assert goldens.stripped(answer) == golden.answer
             close: Any = channel.unary_unary("/backhaul.v1.BackhaulService/CloseSession")
             close(service_pb2.CloseSessionRequest(session=session).SerializeToString())
             return
         with pytest.raises(grpc.RpcError) as caught:
-            execute(golden.request, timeout=30)
+            execute(golden.request, timeout=120)
     error: Any = caught.value
     status = Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
     info = ErrorInfo()

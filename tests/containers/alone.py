@@ -274,5 +274,5 @@ class Alone:
 
 _READ_METRICS: Final = """\
 import urllib.request
-print(urllib.request.urlopen('http://127.0.0.1:9464/metrics', timeout=10).read().decode())
+print(urllib.request.urlopen('http://127.0.0.1:9464/metrics', timeout=120).read().decode())
 """

@@ -150,7 +150,7 @@ class Project:
             yield
         finally:
             service.terminate()
-            service.wait(20)
+            service.wait(120)
 
     @contextmanager
     def _health_checks(self) -> Iterator[None]:

@@ -73,7 +73,7 @@ def chunks(data: bytes, size: int = 300_000) -> list[Message]:
 
 def told(service: Service, messages: Any) -> tuple[grpc.StatusCode, str, dict[str, str]]:
     """The error of a stream of these messages: status, reason and facts."""
-    return refusal(lambda: list(service.stub.ExecuteStream(iter(messages), timeout=30)))
+    return refusal(lambda: list(service.stub.ExecuteStream(iter(messages), timeout=120)))
 
 
 def read(messages: list[Any]) -> tuple[service_pb2.ExecuteResponse, bytes]:
@@ -87,12 +87,12 @@ def read(messages: list[Any]) -> tuple[service_pb2.ExecuteResponse, bytes]:
 def test_leaves_go_up_and_a_value_comes_down(service: Service) -> None:
     request = header(ARRAY, ARRAY[:10])
     sent = [Message(header=request), *chunks(ARRAY.tobytes() + ARRAY[:10].tobytes())]
-    answer, data = read(list(service.stub.ExecuteStream(iter(sent), timeout=30)))
+    answer, data = read(list(service.stub.ExecuteStream(iter(sent), timeout=120)))
     assert data == ARRAY.tobytes()
     assert answer.tensors[answer.values[0]].WhichOneof("content") == "chunked"
     assert list(answer.tensors[answer.values[0]].shape) == [100_000]
     assert answer.limits.session_memory == MEMORY
-    again, data = read(list(service.stub.ExecuteStream(iter(sent), timeout=30)))
+    again, data = read(list(service.stub.ExecuteStream(iter(sent), timeout=120)))
     assert data == ARRAY.tobytes()
     assert again.base_id == answer.base_id
     info = service.stub.GetSession(service_pb2.GetSessionRequest(session=request.session))
@@ -106,7 +106,7 @@ def test_a_small_request_needs_no_chunks(service: Service) -> None:
     request.block.Clear()
     request.ClearField("block")
     request.ClearField("values")
-    answers = list(service.stub.ExecuteStream(iter([Message(header=request)]), timeout=30))
+    answers = list(service.stub.ExecuteStream(iter([Message(header=request)]), timeout=120))
     assert read(answers)[1] == b""
     service.stub.CloseSession(service_pb2.CloseSessionRequest(session=request.session))
 
@@ -184,10 +184,10 @@ def test_an_unknown_block_is_told_before_any_chunk(service: Service) -> None:
 def test_what_is_declared_is_set_aside_until_the_stream_ends(service: Service) -> None:
     array = np.zeros(MEMORY // 8 * 3 // 5)
     with unending(header(array)) as messages:
-        call = service.stub.ExecuteStream(messages, timeout=30)
+        call = service.stub.ExecuteStream(messages, timeout=120)
         wait_until(lambda: service.held == array.nbytes)
         with unending(header(array)) as later:  # waits for the memory, in which it would have room
-            second = service.stub.ExecuteStream(later, timeout=30)
+            second = service.stub.ExecuteStream(later, timeout=120)
             wait_until(lambda: service.dispatcher.pool.waiting == 1)
             assert service.held == array.nbytes
             call.cancel()
@@ -199,13 +199,13 @@ def test_what_is_declared_is_set_aside_until_the_stream_ends(service: Service) -
 
 def test_streams_are_limited_and_other_calls_are_not_kept_waiting(service: Service) -> None:
     with unending(header(ARRAY)) as one, unending(header(ARRAY)) as two:
-        calls = [service.stub.ExecuteStream(each, timeout=30) for each in (one, two)]
+        calls = [service.stub.ExecuteStream(each, timeout=120) for each in (one, two)]
         wait_until(lambda: service.held == 2 * ARRAY.nbytes)
         _, reason, facts = told(service, [Message(header=header(ARRAY))])
         assert reason == "SERVER_BUSY"
         assert facts.pop("retry_after")  # seconds
         assert facts == {"streams": "2"}
-        assert service.stub.GetServerInfo(service_pb2.GetServerInfoRequest(), timeout=30).version
+        assert service.stub.GetServerInfo(service_pb2.GetServerInfoRequest(), timeout=120).version
         for call in calls:
             call.cancel()
         wait_until(lambda: service.held == 0)
@@ -234,7 +234,7 @@ def settled(count: Callable[[], int]) -> int:
 
 
 def test_chunked_tensors_are_for_streams_only(service: Service) -> None:
-    _, reason, facts = refusal(lambda: service.stub.Execute(header(ARRAY), timeout=30))
+    _, reason, facts = refusal(lambda: service.stub.Execute(header(ARRAY), timeout=120))
     assert (reason, facts["operand"]) == ("MALFORMED_REQUEST", "tensor 0")
 
 
@@ -242,18 +242,18 @@ def test_an_answer_above_what_the_caller_takes_is_refused_and_can_be_had(service
     request = header(ARRAY, max_response_bytes=800_000)
     del request.tensors[:]
     tensors.fill(request.tensors.add(), ARRAY)
-    _, reason, facts = refusal(lambda: service.stub.Execute(request, timeout=30))
+    _, reason, facts = refusal(lambda: service.stub.Execute(request, timeout=120))
     assert (reason, facts["too_large"], facts["limit"]) == ("MESSAGE_TOO_LARGE", "answer", "800000")
     needed = int(facts["needed"])
     assert 800_000 < needed < 801_000
     info = service.stub.GetSession(service_pb2.GetSessionRequest(session=request.session))
     assert (info.nodes, info.last_seq) == (1, 1)
     answer, data = read(
-        list(service.stub.ExecuteStream(iter([Message(header=request)]), timeout=30))
+        list(service.stub.ExecuteStream(iter([Message(header=request)]), timeout=120))
     )
     assert data == ARRAY.tobytes()
     request.max_response_bytes = needed
-    unary = service.stub.Execute(request, timeout=30)
+    unary = service.stub.Execute(request, timeout=120)
     assert unary.ByteSize() == needed
     assert unary.tensors[0].data == ARRAY.tobytes()
     assert unary.base_id == answer.base_id

@@ -22,7 +22,7 @@ def trips(connection: bh.Connection) -> int:
 def held(connection: bh.Connection, tape: bh.Tape) -> SessionInfo:
     """What the server holds for a tape."""
     session = tape._core._session
-    return connection._ready().get_session(session.id, session.epoch, timeout=30)
+    return connection._ready().get_session(session.id, session.epoch, timeout=120)
 
 
 def test_the_first_example_of_the_api_verbatim(

@@ -61,7 +61,7 @@ class Client:
             response_deserializer=self.protocol.classes[method.output_type.name].FromString,
         )
         self.sent.append(request.SerializeToString())
-        self.answered.append(stub(request, timeout=30))
+        self.answered.append(stub(request, timeout=120))
         return self.answered[-1]
 
     def array(self, value: Array) -> Any:
@@ -177,7 +177,7 @@ def test_what_the_other_side_does_not_know_did_travel(
 
 @pytest.fixture
 def other(target: str, protocol: Protocol) -> Iterator[tuple[bh.Connection, Relay]]:
-    with relaying(target, protocol) as (where, relay), bh.connect(where, timeout=30) as connection:
+    with relaying(target, protocol) as (where, relay), bh.connect(where, timeout=120) as connection:
         yield connection, relay
 
 

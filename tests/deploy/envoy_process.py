@@ -18,7 +18,7 @@ from tests.deploy.yaml_text import parse, read
 
 CONFIG = Path(__file__).parents[2] / "deploy" / "envoy" / "envoy.yaml"
 PAGE = Path(__file__).parents[2] / "docs" / "deploying.md"
-START_SECONDS = 60
+START_SECONDS = 120
 
 
 def envoy_program() -> str | None:
@@ -66,7 +66,7 @@ class EnvoyProcess:
     def ask(self, path: str) -> str:
         """The answer of its admin interface; empty while there is none."""
         try:
-            with urlopen(self.admin + path, timeout=10) as answer:
+            with urlopen(self.admin + path, timeout=120) as answer:
                 return str(answer.read().decode())
         except OSError:
             return ""
@@ -79,7 +79,7 @@ class EnvoyProcess:
 
     def wait_for_healthy(self, count: int) -> None:
         """Until it sends calls to so many."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while self.healthy() != count:
             assert time.monotonic() < until, self.log.read_text()
 
@@ -131,4 +131,4 @@ def before(
         yield envoy
     finally:
         envoy.process.terminate()
-        envoy.process.wait(timeout=30)
+        envoy.process.wait(timeout=120)

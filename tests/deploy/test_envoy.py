@@ -54,7 +54,7 @@ class Cluster:
 
     def sessions(self, of: int) -> dict[bytes, int]:
         """The sessions of one server, with the steps that each has run: asked directly."""
-        with bh.connect(self.servers[of].target, timeout=30) as direct:
+        with bh.connect(self.servers[of].target, timeout=120) as direct:
             return {each.digest: each.info.steps for each in direct.sessions()}
 
 
@@ -243,7 +243,7 @@ def test_new_sessions_go_elsewhere_once_a_server_drains(tmp_path: Path) -> None:
         draining.process.send_signal(signal.SIGTERM)
         cluster.envoy.wait_for_healthy(1)
         assert draining.process.poll() is None
-        with bh.connect(cluster.target, timeout=30) as connection:
+        with bh.connect(cluster.target, timeout=120) as connection:
             walks = [walk(connection, float(i)) for i in range(16)]
             assert len(cluster.sessions(1)) == len(walks)
             assert cluster.sessions(0) == {}
@@ -268,10 +268,10 @@ def test_tls_on_both_sides_as_the_page_tells_it(tmp_path: Path) -> None:
     with clustered(tmp_path, *options, replaced=files) as cluster:
         tls = bh.TLS(roots=authority.roots, server_name="localhost")
         target = f"grpcs://{cluster.target}"
-        with bh.connect(target, tls=tls, token=token, timeout=30) as connection:
+        with bh.connect(target, tls=tls, token=token, timeout=120) as connection:
             for each in [walk(connection, float(i)) for i in range(16)]:
                 each.step()
-        with bh.connect(target, tls=tls, timeout=30) as connection, bh.Tape(connection) as tape:
+        with bh.connect(target, tls=tls, timeout=120) as connection, bh.Tape(connection) as tape:
             tape.leaf(np.ones(3))
             with pytest.raises(bh.Unauthenticated):
                 tape.flush()
@@ -288,7 +288,7 @@ def web(
     """A call by gRPC-Web, as a browser makes it: headers, message, trailers."""
     frame = struct.pack(">BI", 0, len(body)) + body
     kind = "application/grpc-web-text" if text else "application/grpc-web+proto"
-    http = HTTPConnection("127.0.0.1", envoy.port, timeout=30)
+    http = HTTPConnection("127.0.0.1", envoy.port, timeout=120)
     http.request(
         "POST",
         f"/{SERVICE}/{method}",
@@ -358,7 +358,7 @@ def test_a_browser_gets_an_error_with_its_reason(shared: Cluster) -> None:
 def test_only_pages_of_known_origins_may_call(
     shared: Cluster, origin: str, allowed: str | None
 ) -> None:
-    http = HTTPConnection("127.0.0.1", shared.envoy.port, timeout=30)
+    http = HTTPConnection("127.0.0.1", shared.envoy.port, timeout=120)
     wanted = "content-type,x-grpc-web,authorization,backhaul-session"
     http.request(
         "OPTIONS",

@@ -76,7 +76,7 @@ def test_a_request_waits_for_the_device_and_then_for_the_host(pools: tuple[Pool,
         assert device.read() == (0, 0)
         assert of_host == 70
         host.give_back("", of_host)
-        assert running.result(30) == 50
+        assert running.result(120) == 50
     assert (host.read(), device.read()) == ((0, 60), (0, 50))
     tape.transit.done()
     device.give_back("", 50)
@@ -95,7 +95,7 @@ def test_what_came_in_pieces_keeps_its_room_on_the_host_and_counts_once(
         wait_until(lambda: device.waiting == 1)
         assert host.read() == (0, 80)
         device.give_back("", in_use)
-        assert running.result(30) == 50
+        assert running.result(120) == 50
     assert host.read() == (0, 90)
 
 

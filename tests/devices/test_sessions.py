@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.chaos.restarted import free_port
+from tests.chaos.restarted import held_port
 from tests.devices.second import NAME, TwoDevices, two_devices
 
 import backhaul as bh
@@ -32,7 +32,7 @@ def two() -> Iterator[TwoDevices]:
 
 @pytest.fixture
 def connection(two: TwoDevices) -> Iterator[bh.Connection]:
-    with bh.connect(two.target, timeout=30) as made:
+    with bh.connect(two.target, timeout=120) as made:
         yield made
 
 
@@ -125,7 +125,7 @@ def test_a_server_tells_its_devices_and_where_sessions_are(
 
 
 def test_the_default_is_the_servers() -> None:
-    with two_devices(device=NAME) as two, bh.connect(two.target, timeout=30) as connection:
+    with two_devices(device=NAME) as two, bh.connect(two.target, timeout=120) as connection:
         info = connection.info()
         assert [each.name for each in info.devices] == [NAME, "cpu"]
         assert info.backend == "array_api_strict"
@@ -156,7 +156,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(
 def test_tapes_of_asyncio_choose_a_device_too(two: TwoDevices) -> None:
     async def main() -> np.ndarray:
         async with (
-            backhaul.aio.connect(two.target, timeout=30) as connection,
+            backhaul.aio.connect(two.target, timeout=120) as connection,
             backhaul.aio.Tape(connection, device=NAME) as tape,
         ):
             x = tape.leaf(np.ones(2))
@@ -169,7 +169,7 @@ def test_tapes_of_asyncio_choose_a_device_too(two: TwoDevices) -> None:
 def test_a_path_is_told_for_the_memory_of_the_tapes_device() -> None:
     with (
         two_devices(device_memory=400 * KB) as two,
-        bh.connect(two.target, timeout=30) as connection,
+        bh.connect(two.target, timeout=120) as connection,
         bh.Tape(connection, device=NAME) as small,
         bh.Tape(connection) as large,
     ):
@@ -184,8 +184,12 @@ def test_a_path_is_told_for_the_memory_of_the_tapes_device() -> None:
 
 
 def test_a_tape_that_is_made_again_is_on_its_device() -> None:
-    address = f"127.0.0.1:{free_port()}"
-    with bh.connect(address, timeout=30, recover=True) as connection:
+    with (
+        held_port() as held,
+        bh.connect(
+            address := f"127.0.0.1:{held.getsockname()[1]}", timeout=120, recover=True
+        ) as connection,
+    ):
         with two_devices(address=address):
             tape = bh.Tape(connection, device=NAME)
             x = tape.leaf(np.ones(2))
@@ -226,7 +230,7 @@ def test_memory_is_of_the_device_that_it_is_on(connection: bh.Connection) -> Non
 
 
 def test_a_device_with_less_memory_refuses_what_the_host_would_take() -> None:
-    with two_devices(device_memory=KB) as two, bh.connect(two.target, timeout=30) as connection:
+    with two_devices(device_memory=KB) as two, bh.connect(two.target, timeout=120) as connection:
         with bh.Tape(connection, device=NAME) as tape:
             kept = tape.leaf(np.ones(20))
             assert bh.sum(kept).numpy() == 20
@@ -244,7 +248,7 @@ def test_the_host_too_must_have_room_for_what_comes_and_goes() -> None:
     """A gradient as large as the tape comes back through the host's memory, which is small here."""
     with two_devices(memory=2 << 20) as two:
         with (
-            bh.connect(two.target, timeout=30) as connection,
+            bh.connect(two.target, timeout=120) as connection,
             bh.Tape(connection, device=NAME) as tape,
         ):
             x = tape.leaf(np.ones(100 * KB))  # 0.8 MB
@@ -262,7 +266,7 @@ def test_the_host_too_must_have_room_for_what_comes_and_goes() -> None:
 def test_sessions_are_counted_on_all_devices_together() -> None:
     with (
         two_devices(quotas=Quotas(principal_sessions=2)) as two,
-        bh.connect(two.target, timeout=30) as connection,
+        bh.connect(two.target, timeout=120) as connection,
     ):
         tapes = [bh.Tape(connection, device=device) for device in ("cpu", NAME, NAME)]
         for tape in tapes[:2]:

@@ -159,12 +159,12 @@ def test_a_process_ends_quietly_and_quickly(way: Way, targets: Mapping[str, str]
         "assert y.numpy().tolist() == [2.0] * 3\n"
         f"print('at the end', time.time(), flush=True)\n{ENDS[end]}\n"
     )
-    done = run(way, targets, program)
+    done = run(way, targets, program, timeout=300)
     ended = time.time()
     assert (done.returncode, done.stderr) == (0, "")
     said, _, at = done.stdout.strip().rpartition(" ")
     assert said == "at the end"
-    assert ended - float(at) < 10
+    assert ended - float(at) < 60
 
 
 def test_a_process_that_closes_nothing_leaves_no_session(

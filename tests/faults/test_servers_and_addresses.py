@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from tests.chaos.restarted import held_port
 from tests.faults.programs import square
 from tests.faults.ways import Way
 
@@ -174,10 +175,9 @@ def port_of(target: str) -> str:
 
 @pytest.mark.parametrize("by", ["tcp", "unix"])
 def test_a_server_that_is_started_again_has_lost_the_session(tmp_path: Path, by: str) -> None:
-    address = "127.0.0.1:0" if by == "tcp" else f"unix:{tmp_path / 's'}"
+    held = held_port()
+    address = f"127.0.0.1:{held.getsockname()[1]}" if by == "tcp" else f"unix:{tmp_path / 's'}"
     with serving(address) as (target,):
-        if by == "tcp":
-            address = f"127.0.0.1:{port_of(target)}"
         connection = bh.connect(target, timeout=60)
         tape = bh.Tape(connection)
         x = tape.leaf(np.ones(3))
@@ -194,6 +194,7 @@ def test_a_server_that_is_started_again_has_lost_the_session(tmp_path: Path, by:
         assert square(connection) == 6.0
         tape.close()
         connection.close()
+    held.close()
 
 
 def _once_reconnected(use: Callable[[], Any]) -> Any:

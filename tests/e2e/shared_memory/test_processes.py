@@ -220,16 +220,23 @@ def test_an_interrupted_question_leaves_right_numbers(folder: Path) -> None:
         y = x
         for _ in range(300):
             y = y @ x
-        timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
-        timer.start()
+        asked = threading.Event()
+
+        def interrupt() -> None:
+            assert asked.wait(120)
+            signal.raise_signal(signal.SIGINT)
+
+        interrupter = threading.Thread(target=interrupt)
+        interrupter.start()
 
         def ask_on() -> None:
-            for _ in range(10_000):
+            while True:
+                asked.set()
                 (y @ x).numpy()
 
         with pytest.raises(KeyboardInterrupt):
             ask_on()
-        timer.join()
+        interrupter.join()
         others = [tape.leaf(np.full((300, 300), float(i))) for i in range(4)]
         np.testing.assert_array_equal(y.numpy(), np.eye(300))
         np.testing.assert_array_equal(x.numpy(), np.eye(300))

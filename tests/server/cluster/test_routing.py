@@ -256,7 +256,7 @@ def test_sessions_are_listed_with_where_they_are(fronts: Fronts) -> None:
         tapes = [bh.Tape(one) for _ in range(3)]
         for tape in tapes:
             float(tape.leaf(1.0) + 1)
-            until_older(one, 0.1)
+            until_older(one, 1.0)
         workers = [fronts.worker_of(tape).facts for tape in tapes]
         assert [(each.worker, each.node, each.info.device) for each in other.sessions()] == [
             (each.name, each.node, "cpu") for each in workers

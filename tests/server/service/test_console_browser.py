@@ -39,7 +39,7 @@ def console() -> Iterator[Console]:
     made = Console(dispatcher, None, 0)
     made.start()
     try:
-        with bh.connect(server.targets[0], timeout=30) as connection, bh.Tape(connection) as tape:
+        with bh.connect(server.targets[0], timeout=120) as connection, bh.Tape(connection) as tape:
             loss = recorded(tape)
             yield made
             del loss

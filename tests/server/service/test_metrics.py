@@ -33,7 +33,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 def read(url: str) -> dict[Sample, float]:
     """What is told there, over HTTP."""
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=120) as response:
         text = response.read().decode()
     return {
         (each.name, tuple(sorted(each.labels.items()))): each.value
@@ -116,12 +116,12 @@ def refused(target: str, session: bytes) -> grpc.RpcError:
     with grpc.insecure_channel(target.removeprefix("grpc://")) as channel:
         call: Any = channel.unary_unary(f"/{SERVICE}/GetSession", None, None)
         with pytest.raises(grpc.RpcError) as caught:
-            call(request.SerializeToString(), timeout=10)
+            call(request.SerializeToString(), timeout=120)
     return caught.value
 
 
 def test_calls_steps_and_questions_are_counted(watched: Watched) -> None:
-    with bh.connect(watched.target, timeout=30) as connection, bh.Tape(connection) as tape:
+    with bh.connect(watched.target, timeout=120) as connection, bh.Tape(connection) as tape:
         for _ in range(3):
             x = tape.leaf([1.0, 2.0])
             assert tape.pullback(bh.sum(x * x))[x].tolist() == [2.0, 4.0]
@@ -163,7 +163,7 @@ def test_a_refused_call_is_a_line_with_the_digest_of_its_session(
 def test_tensors_are_not_logged(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.DEBUG, "backhaul.server"),
-        bh.connect(watched.target, timeout=30) as connection,
+        bh.connect(watched.target, timeout=120) as connection,
         bh.Tape(connection) as tape,
     ):
         x = tape.leaf([31415.92653, 27182.81828])
@@ -175,7 +175,7 @@ def test_tensors_are_not_logged(watched: Watched, caplog: pytest.LogCaptureFixtu
 
 def test_the_table_of_the_docs_has_every_metric_with_its_labels(watched: Watched) -> None:
     seen: set[tuple[str, str, frozenset[str]]] = set()
-    with bh.connect(watched.target, timeout=30) as connection, bh.Tape(connection) as tape:
+    with bh.connect(watched.target, timeout=120) as connection, bh.Tape(connection) as tape:
         x = tape.leaf([1.0, 2.0])
         tape.pullback(bh.sum(x * x))
         watched.meanwhile.do = lambda: seen.update(families(watched.registry))
@@ -190,7 +190,7 @@ def test_a_server_process_tells_where_its_metrics_are() -> None:
         line = server.process.stdout.readline()
         found = re.fullmatch(r"metrics on (http://127\.0\.0\.1:[1-9]\d*/metrics)\n", line)
         assert found is not None, line
-        with bh.connect(server.target, timeout=30) as connection:
+        with bh.connect(server.target, timeout=120) as connection:
             connection.info()
         told = read(found[1])
         assert told[calls_of("GetServerInfo", "OK")] == 1

@@ -18,7 +18,7 @@ from backhaul_server.workers.call import Call
 from backhaul_server.workers.turns import TurnsWorker
 from backhaul_server.workers.worker import Interrupt
 
-WAIT = 20.0
+WAIT = 120.0
 
 
 class Tape:

@@ -20,11 +20,11 @@ def test_a_stuck_step_is_reported_once_with_its_stack(caplog: pytest.LogCaptureF
 
     def stuck_here(_: object) -> None:
         begun.set()
-        assert free.wait(20)
+        assert free.wait(120)
 
     holding = threading.Thread(target=worker.run, args=(Call(), "a", stuck_here))
     holding.start()
-    assert begun.wait(20)
+    assert begun.wait(120)
     dog.look()
     now[0] += 100.0
     dog.look()
@@ -45,8 +45,8 @@ def test_a_stuck_step_is_reported_once_with_its_stack(caplog: pytest.LogCaptureF
     assert "in stuck_here" in stack
     assert record.__dict__["waiting"] == 1
     free.set()
-    holding.join(20)
-    waiting.join(20)
+    holding.join(120)
+    waiting.join(120)
     dog.look()
     now[0] += 100.0
     dog.look()

@@ -17,7 +17,7 @@ from backhaul_server.workers.thread import ThreadWorker
 from backhaul_server.workers.turns import LONG, TURN, TurnsWorker
 from backhaul_server.workers.worker import Interrupt, Worker
 
-WAIT = 20.0
+WAIT = 120.0
 """Seconds after which a test that waits has failed."""
 
 
